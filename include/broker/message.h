@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages: built once by the channel that received them, then immutable and counted. The parts of the
+ * wire form (model.h) are found from four sizes. Broker thread.
+ */
+#pragma once
+
+#include "broker/model.h"
+#include "wire/frame.h"
+
+/* Allocates a message with room for all parts and fills everything but the body; refs is 1.
+ * exchange and key are at most 255 octets; header is the content header's payload as received, with
+ * valid properties; body_size is what it announces; flags are enum message_flag, or-ed. */
+struct message *message_new(struct bytes exchange, struct bytes key, struct bytes header,
+			    uint32_t body_size, uint16_t flags);
+void message_free(struct message *message);
+
+static inline struct message *
+message_ref(struct message *message)
+{
+	message->refs++;
+	return message;
+}
+
+static inline void
+message_unref(struct message *message)
+{
+	assert(message->refs > 0);
+	if (--message->refs == 0)
+		message_free(message);
+}
+
+/* Octets of exchange and key with their lengths, and the end octet behind them. */
+static inline size_t
+message_names_size(const struct message *m)
+{
+	return (size_t)m->exchange_size + m->key_size + 3;
+}
+
+static inline struct bytes
+message_exchange(const struct message *m)
+{
+	return bytes_of(m->wire + 1, m->exchange_size);
+}
+
+static inline struct bytes
+message_key(const struct message *m)
+{
+	return bytes_of(m->wire + m->exchange_size + 2, m->key_size);
+}
+
+/* Where the header frame begins. */
+static inline size_t
+message_header_at(const struct message *m)
+{
+	return message_names_size(m);
+}
+
+/* The content header's payload. */
+static inline struct bytes
+message_header(const struct message *m)
+{
+	return bytes_of(m->wire + message_header_at(m) + FRAME_PREFIX, m->header_size);
+}
+
+/* The encoded properties: flags and values. */
+static inline struct bytes
+message_properties(const struct message *m)
+{
+	return bytes_of(m->wire + message_header_at(m) + FRAME_PREFIX + 12, m->header_size - 12);
+}
+
+/* Where the body frame begins (when there is one). */
+static inline size_t
+message_body_at(const struct message *m)
+{
+	return message_header_at(m) + FRAME_OVERHEAD + m->header_size;
+}
+
+/* Where the channel fills in the body, before the message is published. */
+static inline uint8_t *
+message_body_room(struct message *m)
+{
+	return m->wire + message_body_at(m) + FRAME_PREFIX;
+}
+
+static inline struct bytes
+message_body(const struct message *m)
+{
+	return bytes_of(m->wire + message_body_at(m) + FRAME_PREFIX, m->body_size);
+}
+
+/* Octets of the whole wire form. */
+static inline size_t
+message_wire_size(const struct message *m)
+{
+	return message_body_at(m) + (m->body_size != 0 ? FRAME_OVERHEAD + (size_t)m->body_size : 0);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The model on one page: vhosts hold exchanges and queues; bindings lead from an exchange to a queue or
+ * to another exchange; a published message is routed to a set of queues and counted by each; a queue
+ * hands its entries to consumers with credit at the end of the turn; an unacked entry belongs to the
+ * channel (session/unacked.c) until it is settled.
+ *
+ * Public, but read-only outside broker/: the functions are in the headers beside this one. All of it
+ * belongs to the broker thread, so counts and counters are plain integers.
+ *
+ * Ownership: the broker owns vhosts and users; a vhost owns its exchanges and queues; a binding is
+ * owned by its source. A queue and a consumer are counted: unacked entries keep them alive after their
+ * deletion. A message is counted by the entries, outputs and channels that refer to it.
+ */
+#pragma once
+
+#include "util/base.h"
+#include "util/bytes.h"
+#include "util/clock.h"
+#include "util/heap.h"
+#include "util/list.h"
+#include "util/map.h"
+#include "util/mem.h"
+#include "wire/reply.h"
+
+struct broker_options {
+	uint64_t memory_limit; // mem_held() at which publishers stop being read; 0: none
+	uint32_t yield_high;   // ready bytes ahead of takers at which publishers yield (256 KiB)
+	uint32_t yield_low;    // ready bytes at which they go on (128 KiB)
+	uint32_t yield_ms; // how long a yielding publisher waits at most for the next budget (1)
+	uint32_t message_size_max;	   // octets of one body (16 MiB)
+	uint32_t queue_max;		   // queues in all vhosts; UINT32_MAX: no limit
+	uint32_t consumer_max_per_channel; // UINT32_MAX: no limit
+};
+
+/* The root. */
+struct broker {
+	struct broker_options options;
+	struct deadlines *deadlines; // borrows for good
+	struct now now;		     // of this turn
+	struct map vhosts;	     // struct vhost by name; owns
+	struct map users;	     // struct user by name; owns
+	struct list dirty; // queues that may have something to hand out: struct queue.dirty
+	struct list dead;  // deleted queues without references: freed by broker_reap()
+	struct pool consumers_pool;
+	uint64_t route_mark; // counts routings; what has this mark was visited by the present one
+	uint64_t permission_version; // counts changes of users and permissions
+	uint64_t next_lsn;    // of the store to come: no record is written yet, nothing waits
+	uint64_t stable;      // every lsn up to this one is safe
+	uint64_t queue_count; // in all vhosts
+	bool dispatching;     // inside broker_dispatch(): no entry point may be called
+};
+
+struct vhost {
+	struct map_node node;		   // in broker->vhosts
+	struct bytes name;		   // owns
+	struct broker *broker;		   // borrows for good
+	struct map exchanges;		   // struct exchange by name; owns
+	struct map queues;		   // struct queue by name; owns
+	struct exchange *default_exchange; // the one named ""
+	uint64_t routing_version; // counts what can change a route: binds, unbinds, deletions
+	bool queue_limit_warned;
+};
+
+/* ---- users ---- */
+
+enum permission {
+	PERMISSION_CONFIGURE,
+	PERMISSION_WRITE,
+	PERMISSION_READ,
+	PERMISSION_COUNT
+};
+
+enum user_tag {
+	USER_ADMINISTRATOR = 1,
+	USER_MONITORING = 2,
+	USER_POLICYMAKER = 4,
+	USER_MANAGEMENT = 8,
+	USER_IMPERSONATOR = 16
+};
+
+struct user {
+	struct map_node node; // in broker->users
+	struct bytes name;    // owns
+	struct bytes
+		password_hash; // owns; 4 octets of salt and the digest, as RabbitMQ keeps it; empty: no login by password
+	uint8_t hash_kind;	// enum digest_kind
+	unsigned tags;		// enum user_tag, or-ed
+	struct map permissions; // struct user_permission by vhost name; owns
+	uint32_t
+		refs; // one for the broker, one for each connection; a deleted user lives on for them
+	bool deleted; // no longer in broker->users
+};
+
+/* ---- exchanges and bindings ---- */
+
+struct exchange_type;
+struct topic_trie;
+struct route_cache;
+
+struct exchange {
+	struct map_node node;		  // in vhost->exchanges
+	struct bytes name;		  // owns
+	struct vhost *vhost;		  // borrows for good
+	const struct exchange_type *type; // static
+	bool durable;			  // survives a restart
+	bool auto_delete;		  // goes with the last binding of which it is the source
+	bool internal;			  // takes no publish from clients
+	bool predeclared;		  // "", amq.*: cannot be deleted
+	struct bytes arguments;		  // owns; a field table as declared
+	struct bytes alternate;		  // owns; name of the alternate exchange, n = 0 when none
+	struct list bindings_out;	  // as source: struct binding.of_source; owns
+	struct list bindings_in;	  // as destination: struct binding.of_destination
+	struct map keys;		  // direct: struct direct_key by binding key
+	struct topic_trie *trie;	  // topic: owns; NULL while there is no binding
+	struct route_cache *cache;	  // topic: routing key to queues; owns; NULL until used
+	uint64_t mark;			  // == broker->route_mark: visited by the present routing
+	struct exchange *next;		  // in the work list of the present routing or deletion
+	uint64_t publish_in;		  // messages published to it by clients
+};
+
+struct binding {
+	struct list_link of_source;	 // in source->bindings_out
+	struct list_link of_destination; // in the destination's list
+	struct list_link of_key;	 // direct: in struct direct_key; topic: in a trie node
+	void *place;			 // direct: its struct direct_key; topic: its trie node
+	struct exchange *source;	 // borrows until removed
+	struct queue *queue;		 // the destination, or NULL: then it is
+	struct exchange *exchange;	 // this exchange
+	struct bytes key;		 // binding key; owns: behind this struct in one block
+	struct bytes arguments;		 // a field table; owns: behind the key
+	uint64_t print; // of key and arguments; the same for bindings that are the same
+	uint8_t match;	// headers: enum headers_match
+};
+
+/* The queues that a routing found, each once. */
+struct route {
+	struct queue **queues; // owns the array, borrows the queues until the routing version moves
+	uint32_t count;
+	uint32_t room;
+	bool by_headers; // the outcome depends on more than exchange and key: do not cache it
+};
+
+/* ---- messages and entries ---- */
+
+enum message_flag {
+	MESSAGE_PERSISTENT = 1 // delivery mode 2
+};
+
+/*
+ * A message: one allocation, immutable once published, counted. Behind the struct lies its wire form as
+ * basic.deliver ends, for one body frame (or none when the body is empty):
+ *
+ *	exchange shortstr | routing key shortstr | 0xCE
+ *	header frame: prefix, payload (fixed part, properties as received), 0xCE
+ *	body frame:   prefix, body, 0xCE
+ *
+ * so a delivery copies it as it is and patches the two channel numbers; one that must be cut into
+ * several frames takes the parts (message.h).
+ */
+struct message {
+	uint32_t refs;
+	uint32_t body_size;    // octets of body
+	uint32_t header_size;  // octets of the content header's payload
+	uint8_t exchange_size; // octets of the exchange's name
+	uint8_t key_size;      // octets of the routing key
+	uint16_t flags;	       // enum message_flag, or-ed
+	uint64_t lsn;	       // of its record in the store; 0: not stored
+	uint8_t wire[];
+};
+
+enum entry_flag {
+	ENTRY_REDELIVERED = 1 // was requeued before
+};
+
+/* One place of one message in one queue: 16 bytes. */
+struct entry {
+	uint64_t bits;		 // qseq << 16 | enum entry_flag
+	struct message *message; // counts
+};
+
+static inline uint64_t
+entry_qseq(const struct entry *entry)
+{
+	return entry->bits >> 16;
+}
+
+/* ---- queues and consumers ---- */
+
+struct entry_block; // up to 255 entries in order
+
+/* Who owns exclusive queues: embedded in a session's connection. */
+struct queue_owner {
+	struct list queues; // struct queue.of_owner
+};
+
+enum queue_flag {
+	QUEUE_DURABLE = 1,
+	QUEUE_EXCLUSIVE = 2,
+	QUEUE_AUTO_DELETE = 4,
+	QUEUE_DELETED = 8,	      // no longer in its vhost; lives for its references only
+	QUEUE_HAD_CONSUMER = 16,      // so an auto-delete queue may go when the last one leaves
+	QUEUE_EXCLUSIVE_CONSUMER = 32 // its one consumer wants no other beside it
+};
+
+struct queue {
+	struct map_node node;	   // in vhost->queues
+	struct list_link dirty;	   // in broker->dirty
+	struct list_link of_owner; // in owner->queues
+	struct bytes name;	   // owns
+	struct vhost *vhost;	   // borrows for good
+	struct queue_owner *owner; // the connection of an exclusive queue; NULL when there is none
+	struct bytes arguments;	   // owns; a field table as declared
+	struct list bindings;	   // as destination: struct binding.of_destination
+	uint32_t refs;		   // one while in the vhost, one for each unacked entry and yielder
+	unsigned flags;		   // enum queue_flag, or-ed
+	uint64_t mark;		   // == broker->route_mark: found by the present routing
+	/* ready messages: requeued ones (all older than the window's) and the window */
+	struct entry_block *head; // owns; oldest entries of the window
+	struct entry_block *tail; // owns; where the next entry goes
+	struct entry *requeued;	  // owns; a binary heap by qseq
+	uint32_t requeued_count;
+	uint32_t requeued_room;
+	uint32_t block_hint; // capacity of the next block
+	uint64_t next_qseq;
+	uint64_t ready_count;
+	uint64_t ready_bytes; // wire octets of the ready messages
+	uint64_t body_bytes;  // body octets of the ready messages
+	uint64_t unacked_count;
+	/* consumers */
+	struct list consumers; // all: struct consumer.of_queue, in order of registration
+	struct list
+		takers; // those that may take now, by priority, then by turn: struct consumer.taker
+	uint64_t taken_ms; // when a consumer took the last message
+	struct list
+		yielders; // publishers that wait for this queue to shrink: struct yielder.of_queue
+	/* counters, since the start */
+	uint64_t publish_count;
+	uint64_t deliver_count; // to consumers, with acknowledgement
+	uint64_t deliver_no_ack_count;
+	uint64_t get_count;
+	uint64_t ack_count;
+	uint64_t redeliver_count;
+};
+
+/* A limit on what may be unacked: one for each consumer, one for each channel (basic.qos global). */
+struct prefetch {
+	uint32_t limit; // 0: none
+	uint32_t used;	// unacked entries charged to it
+};
+
+enum deliver_result {
+	DELIVER_TOOK, // sent; unless it is a no_ack consumer, the entry's message reference is its own now
+	DELIVER_FULL // no credit or no room; it will call consumer_ready() when that has changed
+};
+
+struct consumer;
+
+struct consumer;
+
+struct consumer_ops {
+	/* Takes the entry or says that it cannot. Calls nothing of the broker back. */
+	enum deliver_result (*deliver)(struct consumer *consumer, const struct entry *entry);
+	/* The broker ended the consumer (its queue was deleted); it is off the queue already. */
+	void (*cancelled)(struct consumer *consumer);
+};
+
+struct consumer {
+	struct list_link of_queue;	// in queue->consumers
+	struct list_link taker;		// in queue->takers, while it may take
+	struct map_node by_tag;		// for the owner's use: the channel's consumers by tag
+	struct list_link stalled;	// for the owner's use: waits for room in its connection
+	const struct consumer_ops *ops; // static
+	struct queue *queue;		// borrows until it is cancelled, then NULL
+	struct broker *broker;		// borrows for good
+	void *channel;			// for the owner's use
+	struct bytes tag;		// owns
+	struct bytes arguments;		// owns; a field table
+	struct prefetch prefetch;	// its own limit
+	int32_t priority;		// x-priority, higher first
+	uint32_t refs;			// one while registered, one for each of its unacked entries
+	bool no_ack;
+	bool exclusive;
+};
+
+/* A publisher that waits because consumers cannot follow: embedded in a session's connection. */
+struct yielder {
+	struct list_link of_queue;		// in queue->yielders
+	struct queue *queue;			// counts while linked
+	void (*go_on)(struct yielder *yielder); // the reason ended; off the list already
+};

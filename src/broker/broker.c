@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The root of the model: made, ended, and its part of the turn.
+ */
+#include "broker/broker.h"
+#include "broker/exchange.h"
+#include "broker/user.h"
+#include "broker/vhost.h"
+#include "internal.h"
+
+struct broker_options
+broker_options_default(void)
+{
+	return (struct broker_options){
+		.memory_limit = 0,
+		.yield_high = 256 * 1024,
+		.yield_low = 128 * 1024,
+		.yield_ms = 1,
+		.message_size_max = 16 * 1024 * 1024,
+		.queue_max = UINT32_MAX,
+		.consumer_max_per_channel = UINT32_MAX,
+	};
+}
+
+struct broker *
+broker_new(struct deadlines *deadlines, const struct broker_options *options)
+{
+	struct broker *broker = xcalloc(1, sizeof(*broker));
+
+	broker->options = *options;
+	broker->deadlines = deadlines;
+	map_init(&broker->vhosts);
+	map_init(&broker->users);
+	list_init(&broker->dirty);
+	list_init(&broker->dead);
+	pool_init(&broker->consumers_pool, sizeof(struct consumer));
+	return broker;
+}
+
+void
+broker_free(struct broker **broker)
+{
+	struct broker *b = *broker;
+	struct vhost *vhost;
+	struct user *user;
+
+	if (b == NULL)
+		return;
+	map_for_each (&b->vhosts, vhost, struct vhost, node)
+		vhost_delete(vhost);
+	map_for_each (&b->users, user, struct user, node)
+		user_delete(b, user);
+	broker_reap(b);
+	assert(list_empty(&b->dirty));
+	map_fini(&b->vhosts);
+	map_fini(&b->users);
+	pool_fini(&b->consumers_pool);
+	xfree(b);
+	*broker = NULL;
+}
+
+void
+broker_set_now(struct broker *broker, struct now now)
+{
+	broker->now = now;
+}
+
+void
+broker_dispatch(struct broker *broker)
+{
+	struct list_link *link;
+
+	assert(!broker->dispatching);
+	while ((link = list_pop(&broker->dirty)) != NULL) {
+		struct queue *q = container_of(link, struct queue, dirty);
+
+		broker->dispatching = true;
+		queue_dispatch(q);
+		broker->dispatching = false;
+		if (!list_empty(&q->yielders) && q->ready_bytes <= broker->options.yield_low)
+			queue_wake_yielders(q);
+	}
+}
+
+void
+broker_reap(struct broker *broker)
+{
+	struct list_link *link;
+
+	while ((link = list_pop(&broker->dead)) != NULL)
+		queue_free(container_of(link, struct queue, dirty));
+}
+
+void
+broker_check(const struct broker *broker)
+{
+	const struct vhost *vhost;
+	const struct exchange *exchange;
+	const struct queue *q;
+	uint64_t queues = 0;
+
+	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
+		map_for_each (&vhost->exchanges, exchange, struct exchange, node)
+			exchange_check(exchange);
+		map_for_each (&vhost->queues, q, struct queue, node) {
+			assert(!(q->flags & QUEUE_DELETED));
+			queue_check(q);
+			queues++;
+		}
+	}
+	assert(queues == broker->queue_count);
+}

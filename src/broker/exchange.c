@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exchanges: found, declared, deleted (amqp.md 5.2 to 5.4), and the table of their types. How a message
+ * gets from here to queues is in route.c.
+ */
+#include "broker/exchange.h"
+
+#include "broker/args.h"
+#include "internal.h"
+#include "route.h"
+#include "util/owned.h"
+#include "wire/field.h"
+
+#define ALTERNATE BYTES("alternate-exchange")
+
+/* The default exchange's type is not declared by name. */
+static const struct exchange_type *const types[] = {
+	&exchange_type_direct,
+	&exchange_type_fanout,
+	&exchange_type_headers,
+	&exchange_type_topic,
+};
+
+static const struct exchange_type *
+type_find(struct bytes name)
+{
+	for (size_t i = 0; i < countof(types); i++) {
+		if (bytes_equal(types[i]->name, name))
+			return types[i];
+	}
+	return NULL;
+}
+
+struct exchange *
+exchange_find(const struct vhost *vhost, struct bytes name)
+{
+	struct map_node *node = map_find(&vhost->exchanges, name);
+
+	return node == NULL ? NULL : container_of(node, struct exchange, node);
+}
+
+struct exchange *
+exchange_need(const struct vhost *vhost, struct bytes name, const struct reply **refusal)
+{
+	struct exchange *exchange = exchange_find(vhost, name);
+
+	if (exchange == NULL)
+		*refusal = refuse(NOT_FOUND, "no exchange '%.*s' in vhost '%.*s'", BYTES_ARGS(name),
+				  BYTES_ARGS(vhost->name));
+	return exchange;
+}
+
+/* ---- checks of a declare ---- */
+
+const struct reply *
+exchange_check_type(struct bytes type)
+{
+	if (type_find(type) != NULL)
+		return NULL;
+	return refuse(PRECONDITION_FAILED, "unknown exchange type '%.*s'", BYTES_ARGS(type));
+}
+
+static const struct reply *
+refuse_difference(const struct exchange *exchange, const char *argument, struct bytes received,
+		  struct bytes current)
+{
+	return refuse(PRECONDITION_FAILED,
+		      "inequivalent arg '%s' for exchange '%.*s' in vhost '%.*s': received '%.*s' "
+		      "but current is '%.*s'",
+		      argument, BYTES_ARGS(exchange->name), BYTES_ARGS(exchange->vhost->name),
+		      BYTES_ARGS(received), BYTES_ARGS(current));
+}
+
+static const struct reply *
+check_flag(const struct exchange *exchange, const char *name, bool received, bool current)
+{
+	if (received == current)
+		return NULL;
+	return refuse_difference(exchange, name, received ? BYTES("true") : BYTES("false"),
+				 current ? BYTES("true") : BYTES("false"));
+}
+
+static const struct reply *
+check_alternate(const struct exchange *exchange, struct bytes arguments)
+{
+	struct field received;
+	struct field current;
+	bool has_received = table_find(arguments, ALTERNATE, &received);
+	bool has_current = table_find(exchange->arguments, ALTERNATE, &current);
+
+	if (has_received == has_current && (!has_current || field_equal(&received, &current)))
+		return NULL;
+	return args_inequivalent("exchange", exchange->vhost, exchange->name, ALTERNATE,
+				 has_received ? &received : NULL, has_current ? &current : NULL);
+}
+
+const struct reply *
+exchange_check_equivalent(const struct exchange *exchange, const struct exchange_spec *spec)
+{
+	const struct reply *refusal = NULL;
+
+	if (!bytes_equal(spec->type, exchange->type->name))
+		return refuse_difference(exchange, "type", spec->type, exchange->type->name);
+	refusal = check_flag(exchange, "durable", spec->durable, exchange->durable);
+	if (refusal == NULL)
+		refusal = check_flag(exchange, "auto_delete", spec->auto_delete,
+				     exchange->auto_delete);
+	if (refusal == NULL)
+		refusal = check_flag(exchange, "internal", spec->internal, exchange->internal);
+	if (refusal == NULL)
+		refusal = check_alternate(exchange, spec->arguments);
+	return refusal;
+}
+
+const struct reply *
+exchange_check_arguments(const struct vhost *vhost, const struct exchange_spec *spec)
+{
+	struct field field;
+
+	if (!table_find(spec->arguments, ALTERNATE, &field) || field.type == 'S')
+		return NULL;
+	return refuse(PRECONDITION_FAILED,
+		      "invalid type '%s' for arg 'alternate-exchange' in exchange '%.*s' in vhost "
+		      "'%.*s'",
+		      field_type_name(field.type), BYTES_ARGS(spec->name), BYTES_ARGS(vhost->name));
+}
+
+struct bytes
+exchange_alternate_argument(struct bytes arguments)
+{
+	struct field field;
+
+	if (!table_find(arguments, ALTERNATE, &field) || field.type != 'S')
+		return bytes_of(NULL, 0);
+	return field.bytes;
+}
+
+/* ---- life ---- */
+
+struct exchange *
+exchange_create(struct vhost *vhost, const struct exchange_spec *spec)
+{
+	bool is_default = spec->name.n == 0;
+	struct exchange *exchange = xmalloc(sizeof(*exchange));
+
+	assert_not_dispatching(vhost->broker);
+	*exchange = (struct exchange){
+		.name = bytes_dup(spec->name),
+		.vhost = vhost,
+		.type = is_default ? &exchange_type_default : type_find(spec->type),
+		.durable = spec->durable,
+		.auto_delete = spec->auto_delete,
+		.internal = spec->internal,
+		.arguments = bytes_dup(spec->arguments),
+		.alternate = bytes_dup(exchange_alternate_argument(spec->arguments)),
+	};
+	assert(exchange->type != NULL);
+	list_init(&exchange->bindings_out);
+	list_init(&exchange->bindings_in);
+	map_init(&exchange->keys);
+	map_insert(&vhost->exchanges, &exchange->node, exchange->name);
+	vhost->routing_version++; // it may be the alternate of another
+	return exchange;
+}
+
+bool
+exchange_in_use(const struct exchange *exchange)
+{
+	return !list_empty(&exchange->bindings_out);
+}
+
+bool
+exchange_is_spent(const struct exchange *exchange)
+{
+	return exchange->auto_delete && list_empty(&exchange->bindings_out);
+}
+
+void
+exchange_free(struct exchange *exchange)
+{
+	assert(list_empty(&exchange->bindings_out));
+	assert(list_empty(&exchange->bindings_in));
+	assert(exchange->keys.count == 0);
+	assert(exchange->trie == NULL);
+	map_remove(&exchange->vhost->exchanges, &exchange->node);
+	exchange->vhost->routing_version++;
+	route_cache_drop(exchange);
+	map_fini(&exchange->keys);
+	bytes_drop(&exchange->name);
+	bytes_drop(&exchange->arguments);
+	bytes_drop(&exchange->alternate);
+	xfree(exchange);
+}
+
+static void
+doom(struct exchange *exchange, struct exchange **todo)
+{
+	exchange->next = *todo;
+	*todo = exchange;
+}
+
+/* Removes the bindings on both sides; sources that were kept only by them are doomed as well. That is
+ * seen when the last one goes, so nothing is doomed twice. */
+static void
+unbind_all(struct exchange *exchange, struct exchange **todo)
+{
+	struct binding *binding;
+
+	list_for_each_safe (&exchange->bindings_out, binding, struct binding, of_source)
+		binding_free(binding);
+	list_for_each_safe (&exchange->bindings_in, binding, struct binding, of_destination) {
+		struct exchange *source = binding->source;
+
+		binding_free(binding);
+		if (exchange_is_spent(source))
+			doom(source, todo);
+	}
+}
+
+void
+exchange_delete(struct exchange *exchange)
+{
+	struct exchange *todo = NULL;
+
+	assert_not_dispatching(exchange->vhost->broker);
+	assert(!exchange->predeclared);
+	doom(exchange, &todo);
+	while ((exchange = todo) != NULL) {
+		todo = exchange->next;
+		unbind_all(exchange, &todo);
+		exchange_free(exchange);
+	}
+}
+
+const char *
+exchange_type_name(const struct exchange *exchange)
+{
+	return (const char *)exchange->type->name.p;
+}
+
+bool
+exchange_is_topic(const struct exchange *exchange)
+{
+	return exchange->type == &exchange_type_topic;
+}
+
+void
+exchange_check(const struct exchange *exchange)
+{
+	const struct binding *binding;
+
+	assert(exchange_find(exchange->vhost, exchange->name) == exchange);
+	assert(!exchange->predeclared || !exchange->auto_delete);
+	list_for_each (&exchange->bindings_out, binding, struct binding, of_source) {
+		assert(binding->source == exchange);
+		assert((binding->queue == NULL) != (binding->exchange == NULL));
+	}
+	list_for_each (&exchange->bindings_in, binding, struct binding, of_destination) {
+		assert(binding->exchange == exchange);
+		assert(exchange_find(exchange->vhost, binding->source->name) == binding->source);
+	}
+	if (exchange->type->check != NULL)
+		exchange->type->check(exchange);
+}

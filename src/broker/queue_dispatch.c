@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What moves through a queue: publishes in, entries out to consumers with credit at the end of the turn
+ * (amqp.md 7.10), settlements back. And the rule that publishers yield while consumers take but fall
+ * behind (DECISIONS.md): every event that ends the reason looks at the waiting publishers again.
+ */
+#include "internal.h"
+
+/* A consumer that took nothing for this long does not hold publishers back. */
+#define TAKING_MS 10
+
+void
+queue_touch(struct queue *q)
+{
+	if (!list_linked(&q->dirty) && q->ready_count > 0 && !list_empty(&q->takers))
+		list_append(&q->vhost->broker->dirty, &q->dirty);
+}
+
+struct publish_result
+queue_publish(struct broker *broker, const struct route *route, struct message *message)
+{
+	struct publish_result result = {0, false};
+
+	assert_not_dispatching(broker);
+	for (uint32_t i = 0; i < route->count; i++) {
+		struct queue *q = route->queues[i];
+
+		window_push(q, (struct entry){q->next_qseq++ << 16, message_ref(message)});
+		q->publish_count++;
+		queue_touch(q);
+	}
+	return result;
+}
+
+void
+takers_insert(struct queue *q, struct consumer *consumer)
+{
+	struct list_link *link = q->takers.head.prev;
+
+	while (link != &q->takers.head &&
+	       container_of(link, struct consumer, taker)->priority < consumer->priority)
+		link = link->prev;
+	list_insert_before(&q->takers, link->next, &consumer->taker);
+}
+
+static void
+takers_rotate(struct queue *q, struct consumer *consumer)
+{
+	if (q->takers.count == 1)
+		return;
+	list_remove(&q->takers, &consumer->taker);
+	takers_insert(q, consumer);
+}
+
+static void
+count_delivery(struct queue *q, const struct consumer *consumer, const struct entry *entry)
+{
+	if (consumer->no_ack) {
+		q->deliver_no_ack_count++;
+	} else {
+		q->deliver_count++;
+		q->unacked_count++;
+	}
+	if (entry->bits & ENTRY_REDELIVERED)
+		q->redeliver_count++;
+}
+
+void
+queue_dispatch(struct queue *q)
+{
+	bool took = false;
+
+	while (q->ready_count > 0 && !list_empty(&q->takers)) {
+		struct consumer *consumer = list_first(&q->takers, struct consumer, taker);
+		struct entry entry = *window_first(q);
+
+		if (consumer->ops->deliver(consumer, &entry) == DELIVER_FULL) {
+			list_remove(&q->takers, &consumer->taker);
+			continue;
+		}
+		window_pop(q);
+		count_delivery(q, consumer, &entry);
+		if (consumer->no_ack)
+			message_unref(entry.message);
+		takers_rotate(q, consumer);
+		took = true;
+	}
+	if (took)
+		q->taken_ms = q->vhost->broker->now.monotonic_ms;
+}
+
+bool
+queue_get(struct queue *q, bool no_ack, struct entry *entry)
+{
+	assert_not_dispatching(q->vhost->broker);
+	if (q->ready_count == 0)
+		return false;
+	*entry = window_pop(q);
+	q->get_count++;
+	if (!no_ack)
+		q->unacked_count++;
+	if (entry->bits & ENTRY_REDELIVERED)
+		q->redeliver_count++;
+	return true;
+}
+
+void
+queue_ack(struct queue *q, const struct entry *entry)
+{
+	assert_not_dispatching(q->vhost->broker);
+	assert(q->unacked_count > 0);
+	q->unacked_count--;
+	q->ack_count++;
+	message_unref(entry->message);
+}
+
+void
+queue_reject(struct queue *q, const struct entry *entry)
+{
+	assert_not_dispatching(q->vhost->broker);
+	assert(q->unacked_count > 0);
+	q->unacked_count--;
+	message_unref(entry->message);
+}
+
+void
+queue_requeue(struct queue *q, const struct entry *entry)
+{
+	if (q->flags & QUEUE_DELETED) {
+		queue_reject(q, entry);
+		return;
+	}
+	assert_not_dispatching(q->vhost->broker);
+	assert(q->unacked_count > 0);
+	q->unacked_count--;
+	window_requeue(q, (struct entry){entry->bits | ENTRY_REDELIVERED, entry->message});
+	queue_touch(q);
+}
+
+bool
+queue_wants_yield(const struct queue *q)
+{
+	const struct broker *broker = q->vhost->broker;
+
+	return q->ready_bytes > broker->options.yield_high && !list_empty(&q->consumers) &&
+	       broker->now.monotonic_ms - q->taken_ms <= TAKING_MS;
+}
+
+void
+yielder_wait(struct yielder *yielder, struct queue *q)
+{
+	assert(yielder->queue == NULL);
+	yielder->queue = queue_ref(q);
+	list_append(&q->yielders, &yielder->of_queue);
+}
+
+void
+yielder_stop(struct yielder *yielder)
+{
+	struct queue *q = yielder->queue;
+
+	if (q == NULL)
+		return;
+	list_remove(&q->yielders, &yielder->of_queue);
+	yielder->queue = NULL;
+	queue_unref(q);
+}
+
+void
+queue_wake_yielders(struct queue *q)
+{
+	struct list_link *link;
+
+	while ((link = list_pop(&q->yielders)) != NULL) {
+		struct yielder *yielder = container_of(link, struct yielder, of_queue);
+
+		yielder->queue = NULL;
+		yielder->go_on(yielder);
+		queue_unref(q);
+	}
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ready entries of a queue. New ones go into the window: a chain of blocks, filled at the tail and
+ * emptied at the head. Blocks grow from 3 entries to 254 (4 KiB) while the queue is deep, so that
+ * 100,000 short queues stay small. Requeued ones go into a binary heap by qseq: all of them were at the
+ * head once, so each is older than everything in the window, and the heap is always served first.
+ *
+ * Invariants: blocks hold at least one entry each; ready_count is the entries of both; qseqs rise along
+ * the window.
+ */
+#include "internal.h"
+
+struct entry_block {
+	struct entry_block *next; // younger entries
+	uint32_t first;		  // index of the oldest entry
+	uint32_t end;		  // index past the youngest
+	uint32_t capacity;
+	struct entry entries[];
+};
+
+#define BLOCK_CAPACITY_MIN 3
+#define BLOCK_CAPACITY_MAX 254
+#define PREFETCH_DISTANCE 4
+
+static size_t
+block_size(uint32_t capacity)
+{
+	return sizeof(struct entry_block) + capacity * sizeof(struct entry);
+}
+
+static struct entry_block *
+window_grow(struct queue *q)
+{
+	uint32_t capacity = q->block_hint < BLOCK_CAPACITY_MIN ? BLOCK_CAPACITY_MIN : q->block_hint;
+	struct entry_block *block = slab_alloc(block_size(capacity));
+
+	*block = (struct entry_block){.capacity = capacity};
+	if (q->tail != NULL)
+		q->tail->next = block;
+	else
+		q->head = block;
+	q->tail = block;
+	q->block_hint = (uint32_t)min_u64(2 * capacity + 1, BLOCK_CAPACITY_MAX);
+	return block;
+}
+
+static void
+window_shift(struct queue *q)
+{
+	struct entry_block *block = q->head;
+
+	q->head = block->next;
+	if (q->head == NULL) {
+		q->tail = NULL;
+		if (block->end < block->capacity / 2)
+			q->block_hint = block->capacity / 2;
+	}
+	slab_free(block, block_size(block->capacity));
+}
+
+static void
+count_in(struct queue *q, const struct message *m)
+{
+	q->ready_count++;
+	q->ready_bytes += message_wire_size(m);
+	q->body_bytes += m->body_size;
+}
+
+static void
+count_out(struct queue *q, const struct message *m)
+{
+	assert(q->ready_count > 0);
+	q->ready_count--;
+	q->ready_bytes -= message_wire_size(m);
+	q->body_bytes -= m->body_size;
+}
+
+void
+window_push(struct queue *q, struct entry entry)
+{
+	struct entry_block *block = q->tail;
+
+	if (block == NULL || block->end == block->capacity)
+		block = window_grow(q);
+	block->entries[block->end++] = entry;
+	count_in(q, entry.message);
+}
+
+const struct entry *
+window_first(const struct queue *q)
+{
+	assert(q->ready_count > 0);
+	if (q->requeued_count > 0)
+		return &q->requeued[0];
+	return &q->head->entries[q->head->first];
+}
+
+/* Takes the root off the heap of requeued entries. */
+static struct entry
+heap_pop(struct queue *q)
+{
+	struct entry top = q->requeued[0];
+	struct entry last = q->requeued[--q->requeued_count];
+	uint32_t n = q->requeued_count;
+	uint32_t at = 0;
+
+	for (uint32_t child = 1; child < n; child = 2 * at + 1) {
+		if (child + 1 < n && q->requeued[child + 1].bits < q->requeued[child].bits)
+			child++;
+		if (last.bits <= q->requeued[child].bits)
+			break;
+		q->requeued[at] = q->requeued[child];
+		at = child;
+	}
+	q->requeued[at] = last;
+	if (n == 0) {
+		slab_free(q->requeued, q->requeued_room * sizeof(struct entry));
+		q->requeued = NULL;
+		q->requeued_room = 0;
+	}
+	return top;
+}
+
+struct entry
+window_pop(struct queue *q)
+{
+	struct entry_block *block = q->head;
+	struct entry entry;
+
+	assert(q->ready_count > 0);
+	if (q->requeued_count > 0) {
+		entry = heap_pop(q);
+	} else {
+		entry = block->entries[block->first++];
+		if (block->first == block->end)
+			window_shift(q);
+		else if (block->first + PREFETCH_DISTANCE < block->end)
+			prefetch_line(block->entries[block->first + PREFETCH_DISTANCE].message);
+	}
+	count_out(q, entry.message);
+	return entry;
+}
+
+static void
+heap_grow(struct queue *q)
+{
+	uint32_t room = q->requeued_room == 0 ? 4 : 2 * q->requeued_room;
+	struct entry *entries = slab_alloc(room * sizeof(struct entry));
+
+	if (q->requeued_count != 0)
+		memcpy(entries, q->requeued, q->requeued_count * sizeof(struct entry));
+	if (q->requeued != NULL)
+		slab_free(q->requeued, q->requeued_room * sizeof(struct entry));
+	q->requeued = entries;
+	q->requeued_room = room;
+}
+
+void
+window_requeue(struct queue *q, struct entry entry)
+{
+	uint32_t at = q->requeued_count;
+
+	assert(q->head == NULL || entry.bits < q->head->entries[q->head->first].bits);
+	if (at == q->requeued_room)
+		heap_grow(q);
+	q->requeued_count++;
+	for (; at > 0 && entry.bits < q->requeued[(at - 1) / 2].bits; at = (at - 1) / 2)
+		q->requeued[at] = q->requeued[(at - 1) / 2];
+	q->requeued[at] = entry;
+	count_in(q, entry.message);
+}
+
+void
+window_clear(struct queue *q)
+{
+	while (q->ready_count > 0)
+		message_unref(window_pop(q).message);
+	q->block_hint = 0;
+}
+
+void
+window_check(const struct queue *q)
+{
+	uint64_t count = q->requeued_count;
+	uint64_t last = 0;
+
+	for (uint32_t i = 1; i < q->requeued_count; i++)
+		assert(q->requeued[(i - 1) / 2].bits <= q->requeued[i].bits);
+	for (uint32_t i = 0; i < q->requeued_count; i++)
+		last = max_u64(last, q->requeued[i].bits);
+	for (const struct entry_block *b = q->head; b != NULL; b = b->next) {
+		assert(b->first < b->end);
+		assert(b->end <= b->capacity);
+		assert(b->next != NULL || b == q->tail);
+		for (uint32_t i = b->first; i < b->end; i++) {
+			assert(last == 0 || last < b->entries[i].bits);
+			last = b->entries[i].bits;
+		}
+		count += b->end - b->first;
+	}
+	assert(count == q->ready_count);
+}
