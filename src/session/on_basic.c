@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Class basic but for publish: qos, consumers, get, acknowledgements, recovery; and confirm.select
+ * (amqp.md 7, 8.1).
+ */
+#include "handlers.h"
+
+const struct reply *
+on_basic_qos(struct channel *channel, const struct basic_qos *m)
+{
+	struct consumer *consumer;
+
+	if (m->prefetch_size != 0)
+		return refuse(NOT_IMPLEMENTED, "prefetch_size!=0 (%u)", m->prefetch_size);
+	/* before the deliveries that it enables; those come at the end of the turn */
+	channel_send(channel, &(struct method){.id = METHOD_basic_qos_ok});
+	if (m->global) {
+		settle_set_global_prefetch(channel, m->prefetch_count);
+		return NULL;
+	}
+	channel->consumer_prefetch = m->prefetch_count;
+	settle_set_global_prefetch(channel, 0);
+	if (!(channel->connection->quirks & QUIRK_QOS_LIVE))
+		return NULL;
+	map_for_each (&channel->consumers, consumer, struct consumer, by_tag) {
+		consumer->prefetch.limit = m->prefetch_count;
+		if (prefetch_has_room(&consumer->prefetch))
+			consumer_ready(consumer);
+	}
+	return NULL;
+}
+
+static struct consumer *
+find_consumer(const struct channel *channel, struct bytes tag)
+{
+	struct map_node *node = map_find(&channel->consumers, tag);
+
+	return node == NULL ? NULL : container_of(node, struct consumer, by_tag);
+}
+
+/* Resolves the queue of consume and get: name, permission, existence, exclusivity. */
+static const struct reply *
+readable_queue(struct channel *channel, struct bytes name, struct queue **queue)
+{
+	const struct reply *refusal = channel_queue_name(channel, &name);
+
+	if (refusal == NULL)
+		refusal = user_check(channel_user(channel), channel_vhost(channel), PERMISSION_READ,
+				     RESOURCE_QUEUE, name);
+	if (refusal != NULL)
+		return refusal;
+	*queue = queue_need(channel_vhost(channel), name, &refusal);
+	if (*queue == NULL)
+		return refusal;
+	return queue_check_access(*queue, &channel->connection->owner);
+}
+
+static const struct reply *
+check_consumer_count(const struct channel *channel)
+{
+	uint32_t limit = channel_broker(channel)->options.consumer_max_per_channel;
+
+	if (channel->consumers.count < limit)
+		return NULL;
+	return refuse(NOT_ALLOWED, "reached maximum (%u) of consumers per channel", limit);
+}
+
+const struct reply *
+on_basic_consume(struct channel *channel, const struct basic_consume *m)
+{
+	struct consumer_spec spec = {
+		.tag = m->consumer_tag,
+		.arguments = m->arguments,
+		.no_ack = m->no_ack,
+		.exclusive = m->exclusive,
+		.prefetch_limit = channel->consumer_prefetch,
+		.ops = &session_consumer_ops,
+		.channel = channel,
+	};
+	char generated[NAME_GENERATED_SIZE];
+	struct queue *queue;
+	struct consumer *consumer;
+	const struct reply *refusal = check_consumer_count(channel);
+
+	if (refusal != NULL)
+		return refusal;
+	if (spec.tag.n != 0 && find_consumer(channel, spec.tag) != NULL)
+		return refuse(NOT_ALLOWED, "attempt to reuse consumer tag '%.*s'",
+			      BYTES_ARGS(spec.tag));
+	refusal = readable_queue(channel, m->queue, &queue);
+	if (refusal == NULL)
+		refusal = consumer_check(queue, &spec);
+	if (refusal != NULL)
+		return refusal;
+	if (spec.tag.n == 0)
+		spec.tag = name_generate("amq.ctag-", generated);
+	consumer = consumer_new(queue, &spec);
+	map_insert(&channel->consumers, &consumer->by_tag, consumer->tag);
+	if (!m->nowait)
+		channel_send(channel, &(struct method){.id = METHOD_basic_consume_ok,
+						       .basic_consume_ok = {spec.tag}});
+	return NULL;
+}
+
+const struct reply *
+on_basic_cancel(struct channel *channel, const struct basic_cancel *m)
+{
+	struct consumer *consumer = find_consumer(channel, m->consumer_tag);
+
+	if (!m->nowait)
+		channel_send(channel, &(struct method){.id = METHOD_basic_cancel_ok,
+						       .basic_cancel_ok = {m->consumer_tag}});
+	if (consumer != NULL)
+		channel_remove_consumer(channel, consumer);
+	return NULL;
+}
+
+const struct reply *
+on_basic_cancel_ok(struct channel *channel, const struct basic_cancel_ok *m)
+{
+	(void)channel;
+	(void)m;
+	return NULL;
+}
+
+const struct reply *
+on_basic_get(struct channel *channel, const struct basic_get *m)
+{
+	struct queue *queue;
+	struct entry entry;
+	const struct reply *refusal = readable_queue(channel, m->queue, &queue);
+	uint64_t tag;
+
+	if (refusal != NULL)
+		return refusal;
+	if (!queue_get(queue, m->no_ack, &entry)) {
+		channel_send(channel, &(struct method){.id = METHOD_basic_get_empty});
+		return NULL;
+	}
+	tag = channel->next_tag++;
+	deliver_get_ok(channel, &entry, tag, queue->ready_count);
+	if (m->no_ack)
+		message_unref(entry.message);
+	else
+		*unacked_add(&channel->unacked, tag) = (struct unacked_slot){
+			.tag = tag, .entry = entry, .queue = queue_ref(queue)};
+	return NULL;
+}
+
+const struct reply *
+on_basic_ack(struct channel *channel, const struct basic_ack *m)
+{
+	return settle_tags(channel, m->delivery_tag, m->multiple, SETTLE_ACK);
+}
+
+const struct reply *
+on_basic_nack(struct channel *channel, const struct basic_nack *m)
+{
+	return settle_tags(channel, m->delivery_tag, m->multiple,
+			   m->requeue ? SETTLE_REQUEUE : SETTLE_REJECT);
+}
+
+const struct reply *
+on_basic_reject(struct channel *channel, const struct basic_reject *m)
+{
+	return settle_tags(channel, m->delivery_tag, false,
+			   m->requeue ? SETTLE_REQUEUE : SETTLE_REJECT);
+}
+
+const struct reply *
+on_basic_recover(struct channel *channel, const struct basic_recover *m)
+{
+	if (!m->requeue)
+		return refuse(NOT_IMPLEMENTED, "requeue=false");
+	/* before the redeliveries; those come at the end of the turn */
+	channel_send(channel, &(struct method){.id = METHOD_basic_recover_ok});
+	settle_requeue_all(channel);
+	return NULL;
+}
+
+const struct reply *
+on_basic_recover_async(struct channel *channel, const struct basic_recover_async *m)
+{
+	if (!m->requeue)
+		return refuse(NOT_IMPLEMENTED, "requeue=false");
+	settle_requeue_all(channel);
+	return NULL;
+}
+
+const struct reply *
+on_confirm_select(struct channel *channel, const struct confirm_select *m)
+{
+	channel->confirm.on = true;
+	if (!m->nowait)
+		channel_send(channel, &(struct method){.id = METHOD_confirm_select_ok});
+	return NULL;
+}

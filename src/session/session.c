@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The root of the layer and its part of the turn.
+ */
+#include "internal.h"
+#include "util/owned.h"
+
+struct session_options
+session_options_default(void)
+{
+	struct session_options options = {
+		.frame_max = 131072,
+		.initial_frame_max = 8192,
+		.channel_max = 2047,
+		.heartbeat_s = 60,
+		.handshake_timeout_ms = 10000,
+		.failure_delay_ms = 3000,
+		.connection_max = UINT32_MAX,
+		.channel_max_per_node = UINT32_MAX,
+		.mechanisms = MECHANISM_PLAIN | MECHANISM_AMQPLAIN,
+		.cert_login = CERT_LOGIN_DISTINGUISHED_NAME,
+		.san_type = "dns",
+		.product = "Pannier",
+		.version = "3.13.7",
+		.pannier_version = PACKAGE_VERSION,
+		.cluster_name = "pannier",
+	};
+
+	map_init(&options.loopback_users);
+	return options;
+}
+
+/* A name in options->loopback_users. */
+struct loopback_user {
+	struct map_node node;
+	struct bytes name; // owns
+};
+
+void
+session_options_add_loopback_user(struct session_options *options, struct bytes name)
+{
+	struct loopback_user *user;
+
+	if (map_find(&options->loopback_users, name) != NULL)
+		return;
+	user = xmalloc(sizeof(*user));
+	user->name = bytes_dup(name);
+	map_insert(&options->loopback_users, &user->node, user->name);
+}
+
+static void
+free_loopback_users(struct map *users)
+{
+	struct loopback_user *user;
+
+	map_for_each (users, user, struct loopback_user, node) {
+		map_remove(users, &user->node);
+		bytes_drop(&user->name);
+		xfree(user);
+	}
+	map_fini(users);
+}
+
+struct session *
+session_new(struct broker *broker, struct net *net, const struct session_options *options)
+{
+	struct session *session = xcalloc(1, sizeof(*session));
+
+	session->options = *options;
+	session->broker = broker;
+	session->net = net;
+	list_init(&session->connections);
+	list_init(&session->confirming);
+	list_init(&session->cancelled);
+	list_init(&session->held);
+	list_init(&session->blocked);
+	pool_init(&session->connections_pool, sizeof(struct connection));
+	pool_init(&session->channels_pool, sizeof(struct channel));
+	session->start_frame = handshake_start_frame(options);
+	return session;
+}
+
+void
+session_free(struct session **session)
+{
+	struct session *s = *session;
+
+	if (s == NULL)
+		return;
+	assert(list_empty(&s->connections));
+	bytes_drop(&s->start_frame);
+	free_loopback_users(&s->options.loopback_users);
+	pool_fini(&s->connections_pool);
+	pool_fini(&s->channels_pool);
+	xfree(s);
+	*session = NULL;
+}
+
+static void
+send_confirms(struct session *session)
+{
+	struct channel *channel;
+
+	list_for_each_safe (&session->confirming, channel, struct channel, confirming) {
+		confirm_settle(&channel->confirm, session->broker->stable);
+		if (channel->state == CHANNEL_OPEN)
+			confirm_send(channel);
+		if (channel->confirm.count == 0)
+			list_remove(&session->confirming, &channel->confirming);
+	}
+}
+
+static void
+release_holds(struct session *session)
+{
+	struct connection *connection;
+
+	list_for_each_safe (&session->held, connection, struct connection, held)
+		connection_release(connection);
+}
+
+/* Publishers go on once memory has fallen to 95 % of the limit; as many in a turn as there is room for
+ * their next reads. */
+static void
+unblock_publishers(struct session *session)
+{
+	size_t budget = net_options(session->net)->read_budget;
+	size_t limit = session->broker->options.memory_limit;
+	size_t held = mem_held();
+	struct connection *connection;
+
+	if (session->memory_alarm && limit != 0 && held > limit - limit / 20)
+		return;
+	if (session->memory_alarm)
+		log_info("memory is there again: %zu publishers go on", session->blocked.count);
+	session->memory_alarm = false;
+	while ((limit == 0 || held + budget <= limit) &&
+	       (connection = list_first(&session->blocked, struct connection, blocked)) != NULL) {
+		connection_unblock(connection);
+		held += budget;
+	}
+}
+
+void
+session_effects(struct session *session)
+{
+	session_send_cancels(session);
+	send_confirms(session);
+	release_holds(session);
+	if (!list_empty(&session->blocked))
+		unblock_publishers(session);
+}
+
+void
+session_close_all(struct session *session, const char *text)
+{
+	struct connection *connection;
+
+	list_for_each_safe (&session->connections, connection, struct connection, of_session) {
+		if (connection->state == CONNECTION_RUNNING)
+			connection_refuse(connection, refuse_no_ids(CONNECTION_FORCED, "%s", text),
+					  0);
+		else if (connection->state != CONNECTION_CLOSING)
+			conn_close(connection->conn);
+	}
+}
+
+void
+session_abort_all(struct session *session)
+{
+	struct connection *connection;
+
+	list_for_each (&session->connections, connection, struct connection, of_session)
+		conn_abort(connection->conn, 0);
+}
+
+size_t
+session_connection_count(const struct session *session)
+{
+	return session->connections.count;
+}
