@@ -7,7 +7,7 @@
 #include "internal.h"
 
 /* A consumer that took nothing for this long does not hold publishers back. */
-#define TAKING_MS 10
+#define TAKING_MS 200
 
 void
 queue_touch(struct queue *q)
