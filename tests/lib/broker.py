@@ -86,7 +86,7 @@ class Broker:
 
     def __init__(self, settings=None, ready_port=None):
         """settings are key = value options of pannierd; "{port}" in a value stands for the port. With
-        ready_port that port is awaited instead of the common one."""
+        ready_port that port is awaited instead of the common one: it may be the last to be opened."""
         self.host, self.port, self.process, self.external = "127.0.0.1", 0, None, False
         url = os.environ.get("PANNIER_URL")
         if url:
@@ -197,10 +197,15 @@ class Broker:
             self.kill()
 
 
+def exit_on_sigterm():
+    """So that what was registered with atexit is done when the runner's time limit ends the script."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
 def run_cases(module, settings=None, common=None):
     """Runs the case_* functions of a module's globals(); arguments of the script choose some by name.
     The common broker is started with these settings when it is not given and a case wants it."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the runner's time limit: atexit cleans up
+    exit_on_sigterm()
     cases = [f for name, f in module.items() if name.startswith("case_") and callable(f)]
     wanted = sys.argv[1:]
     cases = [f for f in cases if not wanted or f.__name__ in wanted]
