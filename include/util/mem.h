@@ -4,7 +4,7 @@
  * before it gets here. Besides the plain calls: a pool for many objects of one size and a slab for
  * blocks of mixed sizes that come and go with each message. Both are LIFO, so that a relay keeps
  * using warm cache lines, both give empty chunks back to the system, and both are counted in
- * mem_held(), which the memory limit looks at.
+ * mem_held().
  *
  * Pools and the slab belong to the broker thread.
  */
@@ -140,3 +140,6 @@ void slab_trim(void);
 
 /* Bytes of chunks and large blocks now held by pools and the slab, whether used or spare. */
 size_t mem_held(void);
+/* The same without what is only kept warm: what slab_trim() could not give back (but for a spare chunk
+ * of each pool). This is what the memory limit looks at. */
+size_t mem_in_use(void);

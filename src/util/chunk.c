@@ -75,6 +75,7 @@ chunk_take(void)
 	if (chunk != NULL) {
 		warm = chunk->next;
 		warm_count--;
+		mem_use_warm(CHUNK_SIZE);
 		return chunk;
 	}
 	extent = list_first(&extents, struct extent, link);
@@ -121,6 +122,7 @@ chunk_give(struct pool_chunk *chunk)
 	chunk->next = warm;
 	warm = chunk;
 	warm_count++;
+	mem_keep_warm(CHUNK_SIZE);
 }
 
 void
@@ -131,6 +133,7 @@ chunk_trim(void)
 
 		warm = chunk->next;
 		warm_count--;
+		mem_use_warm(CHUNK_SIZE);
 		chunk_drop(chunk);
 	}
 }

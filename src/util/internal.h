@@ -25,6 +25,9 @@ size_t chunk_count(void);
 /* Adds to and takes from what mem_held() tells. */
 void mem_count(size_t bytes);
 void mem_uncount(size_t bytes);
+/* Held memory that nobody uses now, and that is used, or given back, again. */
+void mem_keep_warm(size_t bytes);
+void mem_use_warm(size_t bytes);
 
 /* crc32c() without the processor's instruction. */
 uint32_t crc32c_by_table(uint32_t sum, const uint8_t *p, size_t n);

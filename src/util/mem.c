@@ -15,6 +15,7 @@
 #include "internal.h"
 
 static size_t held;
+static size_t kept_warm; // the part of held that nobody uses now
 
 void
 out_of_memory(size_t size)
@@ -107,6 +108,25 @@ mem_uncount(size_t bytes)
 {
 	assert(bytes <= held);
 	held -= bytes;
+}
+
+void
+mem_keep_warm(size_t bytes)
+{
+	kept_warm += bytes;
+}
+
+void
+mem_use_warm(size_t bytes)
+{
+	assert(bytes <= kept_warm);
+	kept_warm -= bytes;
+}
+
+size_t
+mem_in_use(void)
+{
+	return held - kept_warm;
 }
 
 size_t

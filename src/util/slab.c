@@ -99,6 +99,7 @@ slab_alloc_large(size_t size)
 		if (block != NULL) {
 			warm[class].top = block->next;
 			warm[class].bytes -= real_size;
+			mem_use_warm(real_size);
 			return block;
 		}
 	}
@@ -121,6 +122,7 @@ slab_free_large(void *p, size_t size)
 			block->next = warm[class].top;
 			warm[class].top = block;
 			warm[class].bytes += real_size;
+			mem_keep_warm(real_size);
 			return;
 		}
 	}
@@ -136,6 +138,7 @@ slab_trim(void)
 			struct free_block *block = warm[class].top;
 
 			warm[class].top = block->next;
+			mem_use_warm(large_class_size(class));
 			mem_uncount(large_class_size(class));
 			xfree(block);
 		}

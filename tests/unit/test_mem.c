@@ -236,6 +236,7 @@ START_TEST(test_large_blocks_stay_warm_within_bounds)
 		slab_free(objects[i], 100000);
 	ck_assert_uint_gt(mem_held(), 0);
 	ck_assert_uint_le(mem_held(), 2 << 20);
+	ck_assert_uint_eq(mem_in_use(), 0);
 	last = slab_alloc(100001);
 	slab_free(last, 100001);
 	ck_assert_ptr_eq(slab_alloc(99999), last);
