@@ -21,7 +21,7 @@ void broker_reap(struct broker *broker);
 static inline bool
 broker_memory_short(const struct broker *broker)
 {
-	return broker->options.memory_limit != 0 && mem_held() >= broker->options.memory_limit;
+	return broker->options.memory_limit != 0 && mem_in_use() >= broker->options.memory_limit;
 }
 /* queue_check() of every queue and more; for tests and debug.check. */
 void broker_check(const struct broker *broker);

@@ -13,11 +13,13 @@ struct consumer_spec {
 	bool no_ack;
 	bool exclusive;
 	uint32_t prefetch_limit; // 0: none
+	bool global_limit;	 // its channel has a limit for all its consumers
 	const struct consumer_ops *ops;
 	void *channel;
 };
 
-/* Whether the queue admits it: arguments (406), exclusivity (403). */
+/* Whether the queue admits it: arguments (406), no global limit on quorum queues (540), exclusivity
+ * (403). */
 const struct reply *consumer_check(const struct queue *queue, const struct consumer_spec *spec);
 /* Registers it; it may take from the next dispatch on. The caller's reference counts. */
 struct consumer *consumer_new(struct queue *queue, const struct consumer_spec *spec);

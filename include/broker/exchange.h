@@ -44,7 +44,8 @@ void exchange_check(const struct exchange *exchange);
 
 void route_init(struct route *route);
 void route_fini(struct route *route);
-/* All queues that a message with this key and these encoded properties reaches from start: bindings,
- * exchanges bound to exchanges, alternate exchanges (amqp.md 5.6). Replaces what route held. */
-void exchange_route(struct exchange *start, struct bytes key, struct bytes properties,
-		    struct route *route);
+/* All queues that this message with these keys (one, more with CC and BCC) reaches from start: bindings,
+ * exchanges bound to exchanges, alternate exchanges (amqp.md 5.6, 7.4). Replaces what route held. An
+ * exchange on the way may keep a reference to the message (x-recent-history). */
+void exchange_route(struct exchange *start, const struct bytes *keys, uint32_t key_count,
+		    struct message *message, struct route *route);

@@ -24,12 +24,13 @@
 #include "wire/reply.h"
 
 struct broker_options {
-	uint64_t memory_limit; // mem_held() at which publishers stop being read; 0: none
+	uint64_t memory_limit; // mem_in_use() at which publishers stop being read; 0: none
 	uint32_t yield_high;   // ready bytes ahead of takers at which publishers yield (256 KiB)
 	uint32_t yield_low;    // ready bytes at which they go on (128 KiB)
 	uint32_t yield_ms; // how long a yielding publisher waits at most for the next budget (1)
 	uint32_t message_size_max;	   // octets of one body (16 MiB)
 	uint32_t queue_max;		   // queues in all vhosts; UINT32_MAX: no limit
+	uint32_t exchange_max;		   // exchanges, predeclared ones too; UINT32_MAX: no limit
 	uint32_t consumer_max_per_channel; // UINT32_MAX: no limit
 };
 
@@ -45,10 +46,11 @@ struct broker {
 	struct pool consumers_pool;
 	uint64_t route_mark; // counts routings; what has this mark was visited by the present one
 	uint64_t permission_version; // counts changes of users and permissions
-	uint64_t next_lsn;    // of the store to come: no record is written yet, nothing waits
-	uint64_t stable;      // every lsn up to this one is safe
-	uint64_t queue_count; // in all vhosts
-	bool dispatching;     // inside broker_dispatch(): no entry point may be called
+	uint64_t next_lsn;	 // of the store to come: no record is written yet, nothing waits
+	uint64_t stable;	 // every lsn up to this one is safe
+	uint64_t queue_count;	 // in all vhosts
+	uint64_t exchange_count; // in all vhosts, predeclared ones too
+	bool dispatching;	 // inside broker_dispatch(): no entry point may be called
 };
 
 struct vhost {
@@ -58,8 +60,10 @@ struct vhost {
 	struct map exchanges;		   // struct exchange by name; owns
 	struct map queues;		   // struct queue by name; owns
 	struct exchange *default_exchange; // the one named ""
-	uint64_t routing_version; // counts what can change a route: binds, unbinds, deletions
-	bool queue_limit_warned;
+	uint64_t routing_version;  // counts what can change a route: binds, unbinds, deletions
+	uint64_t connection_count; // open to it
+	int64_t max_connections;   // negative: no limit (limits.h)
+	int64_t max_queues;	   // negative: no limit
 };
 
 /* ---- users ---- */
@@ -84,9 +88,14 @@ struct user {
 	struct bytes name;    // owns
 	struct bytes
 		password_hash; // owns; 4 octets of salt and the digest, as RabbitMQ keeps it; empty: no login by password
-	uint8_t hash_kind;	// enum digest_kind
-	unsigned tags;		// enum user_tag, or-ed
-	struct map permissions; // struct user_permission by vhost name; owns
+	uint8_t hash_kind;	      // enum digest_kind
+	unsigned tags;		      // enum user_tag, or-ed
+	struct map permissions;	      // struct user_permission by vhost name; owns
+	struct map topic_permissions; // struct topic_permission by vhost and exchange; owns
+	uint64_t connection_count;    // open
+	uint64_t channel_count;	      // open in all of them
+	int64_t max_connections;      // negative: no limit (limits.h)
+	int64_t max_channels;	      // negative: no limit
 	uint32_t
 		refs; // one for the broker, one for each connection; a deleted user lives on for them
 	bool deleted; // no longer in broker->users
@@ -97,6 +106,9 @@ struct user {
 struct exchange_type;
 struct topic_trie;
 struct route_cache;
+struct binding_array;
+struct hash_members;
+struct history;
 
 struct exchange {
 	struct map_node node;		  // in vhost->exchanges
@@ -113,6 +125,9 @@ struct exchange {
 	struct list bindings_in;	  // as destination: struct binding.of_destination
 	struct map keys;		  // direct: struct direct_key by binding key
 	struct topic_trie *trie;	  // topic: owns; NULL while there is no binding
+	struct binding_array *sorted;	  // x-random, x-modulus-hash: owns; NULL as above
+	struct hash_members *members;	  // x-consistent-hash: owns
+	struct history *history;	  // x-recent-history: owns
 	struct route_cache *cache;	  // topic: routing key to queues; owns; NULL until used
 	uint64_t mark;			  // == broker->route_mark: visited by the present routing
 	struct exchange *next;		  // in the work list of the present routing or deletion
@@ -138,13 +153,15 @@ struct route {
 	struct queue **queues; // owns the array, borrows the queues until the routing version moves
 	uint32_t count;
 	uint32_t room;
-	bool by_headers; // the outcome depends on more than exchange and key: do not cache it
+	bool uncacheable; // it depends on more than exchange and keys, or takes note of each message:
+			  // do not cache it
 };
 
 /* ---- messages and entries ---- */
 
 enum message_flag {
-	MESSAGE_PERSISTENT = 1 // delivery mode 2
+	MESSAGE_PERSISTENT = 1, // delivery mode 2
+	MESSAGE_HAS_CC = 2	// its headers hold more routing keys
 };
 
 /*

@@ -31,6 +31,15 @@ int user_set_permissions(struct broker *broker, struct user *user, struct bytes 
 			 const struct bytes patterns[PERMISSION_COUNT], char *error,
 			 size_t room) MUST_CHECK;
 void user_clear_permissions(struct broker *broker, struct user *user, struct bytes vhost);
+/* Sets what the user may publish to (write) and bind from (read) the topic exchange of this name in
+ * this vhost, whether or not it exists: patterns for routing keys, in which {username} and {vhost} stand
+ * for these names. 0, or -EINVAL with a text in error; then nothing changes. */
+int user_set_topic_permissions(struct broker *broker, struct user *user, struct bytes vhost,
+			       struct bytes exchange, struct bytes write, struct bytes read,
+			       char *error, size_t room) MUST_CHECK;
+/* Removes the record of one exchange, or with an empty name those of all in the vhost. */
+void user_clear_topic_permissions(struct broker *broker, struct user *user, struct bytes vhost,
+				  struct bytes exchange);
 /* Whether there is a record for the vhost at all (connection.open). */
 bool user_may_open(const struct user *user, const struct vhost *vhost);
 
@@ -43,3 +52,8 @@ enum resource_kind {
 const struct reply *user_check(const struct user *user, const struct vhost *vhost,
 			       enum permission permission, enum resource_kind kind,
 			       struct bytes name);
+/* For a topic exchange: NULL when there is no record or its pattern for PERMISSION_WRITE (publish) or
+ * PERMISSION_READ (bind) admits the key, else 403 `write access to topic 'k' in exchange 'x' in vhost
+ * 'v' refused for user 'u'`. NULL for exchanges of other types. */
+const struct reply *user_check_topic(const struct user *user, const struct exchange *exchange,
+				     enum permission permission, struct bytes key);

@@ -35,16 +35,42 @@ struct config_networks {
 	size_t count;
 };
 
+/* What a user may publish to and bind from one topic exchange in the vhost "/". */
+struct config_topic {
+	char *exchange; // owns
+	char *write;	// owns; regular expression of routing keys
+	char *read;	// owns; regular expression of binding keys
+};
+
 /* A user to be made on an empty data directory, with permissions in the vhost "/". */
 struct config_user {
 	char *name;			  // owns
 	char *password;			  // owns; NULL: no login by password
 	unsigned tags;			  // enum user_tag, or-ed
+	bool stranger;			  // has no permissions at all
 	char *patterns[PERMISSION_COUNT]; // own; regular expressions
+	int64_t max_connections;	  // negative: no limit
+	int64_t max_channels;		  // negative: no limit
+	struct config_topic *topics;	  // owns
+	size_t topic_count;
 };
 
 struct config_users {
 	struct config_user *items; // owns
+	size_t count;
+};
+
+/* Limits of new vhosts whose names match. */
+struct config_vhost_limits {
+	char *name;		 // owns; the key's part that keeps sets apart, and their order
+	char *pattern;		 // owns; regular expression
+	int64_t max_connections; // negative: no limit
+	int64_t max_queues;	 // negative: no limit
+};
+
+/* In the order in which they are tried. */
+struct config_limits {
+	struct config_vhost_limits *items; // owns
 	size_t count;
 };
 
@@ -115,6 +141,7 @@ struct config {
 	unsigned default_tags;			     // enum user_tag, or-ed
 	char *default_permissions[PERMISSION_COUNT]; // own; regular expressions
 	struct config_users users;		     // further ones
+	struct config_limits vhost_limits;	     // the first that matches counts
 
 	/* memory; broker.memory_limit is made of these */
 	uint64_t memory_absolute; // bytes; 0: not given

@@ -39,6 +39,7 @@ struct session_options {
 	const char *version;  // in RabbitMQ's numbering
 	const char *pannier_version;
 	const char *cluster_name;
+	const char *node_name;	   // for texts; borrows for good
 	struct map loopback_users; // who may only come from loopback: see below
 };
 
@@ -59,6 +60,8 @@ void session_accept(struct session *session, struct conn *conn);
 /* The part of the turn behind broker_dispatch(): cancel notices, confirms and commit-oks up to the
  * broker's stable number, released holds. */
 void session_effects(struct session *session);
+/* The next turn has something to do that no event will announce: memory came back after the effects. */
+bool session_work_left(const struct session *session);
 /* Closes every connection with 320 and the text behind "CONNECTION_FORCED - "; each ends when its peer
  * answers, or by its close deadline. */
 void session_close_all(struct session *session, const char *text);

@@ -18,6 +18,7 @@ broker_options_default(void)
 		.yield_ms = 1,
 		.message_size_max = 16 * 1024 * 1024,
 		.queue_max = UINT32_MAX,
+		.exchange_max = UINT32_MAX,
 		.consumer_max_per_channel = UINT32_MAX,
 	};
 }
@@ -98,10 +99,12 @@ broker_check(const struct broker *broker)
 	const struct exchange *exchange;
 	const struct queue *q;
 	uint64_t queues = 0;
+	uint64_t exchanges = 0;
 
 	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
 		map_for_each (&vhost->exchanges, exchange, struct exchange, node)
 			exchange_check(exchange);
+		exchanges += vhost->exchanges.count;
 		map_for_each (&vhost->queues, q, struct queue, node) {
 			assert(!(q->flags & QUEUE_DELETED));
 			queue_check(q);
@@ -109,4 +112,5 @@ broker_check(const struct broker *broker)
 		}
 	}
 	assert(queues == broker->queue_count);
+	assert(exchanges == broker->exchange_count);
 }

@@ -15,6 +15,10 @@ consumer_check(const struct queue *q, const struct consumer_spec *spec)
 
 	if (refusal != NULL)
 		return refusal;
+	if (spec->global_limit && args_is_quorum(q->arguments))
+		return refuse(NOT_IMPLEMENTED,
+			      "queue '%.*s' in vhost '%.*s' does not support global qos",
+			      BYTES_ARGS(q->name), BYTES_ARGS(q->vhost->name));
 	if ((q->flags & QUEUE_EXCLUSIVE_CONSUMER) ||
 	    (spec->exclusive && !list_empty(&q->consumers)))
 		return refuse(ACCESS_REFUSED, "queue '%.*s' in vhost '%.*s' in exclusive use",

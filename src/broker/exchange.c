@@ -5,6 +5,8 @@
  */
 #include "broker/exchange.h"
 
+#include <stdio.h>
+
 #include "broker/args.h"
 #include "internal.h"
 #include "route.h"
@@ -15,10 +17,9 @@
 
 /* The default exchange's type is not declared by name. */
 static const struct exchange_type *const types[] = {
-	&exchange_type_direct,
-	&exchange_type_fanout,
-	&exchange_type_headers,
-	&exchange_type_topic,
+	&exchange_type_direct, &exchange_type_fanout,	       &exchange_type_headers,
+	&exchange_type_topic,  &exchange_type_consistent_hash, &exchange_type_modulus_hash,
+	&exchange_type_random, &exchange_type_recent_history,
 };
 
 static const struct exchange_type *
@@ -71,6 +72,28 @@ refuse_difference(const struct exchange *exchange, const char *argument, struct 
 		      BYTES_ARGS(received), BYTES_ARGS(current));
 }
 
+/* RabbitMQ shows a type as an atom of Erlang: one with a dash in it has quotes of its own. */
+static struct bytes
+type_shown(struct bytes type, char room[UINT8_MAX + 3])
+{
+	if (!bytes_has_prefix(type, BYTES("x-")))
+		return type;
+	snprintf(room, UINT8_MAX + 3, "'%.*s'", BYTES_ARGS(type));
+	return bytes_str(room);
+}
+
+static const struct reply *
+check_type(const struct exchange *exchange, struct bytes received)
+{
+	char received_room[UINT8_MAX + 3];
+	char current_room[UINT8_MAX + 3];
+
+	if (bytes_equal(received, exchange->type->name))
+		return NULL;
+	return refuse_difference(exchange, "type", type_shown(received, received_room),
+				 type_shown(exchange->type->name, current_room));
+}
+
 static const struct reply *
 check_flag(const struct exchange *exchange, const char *name, bool received, bool current)
 {
@@ -97,11 +120,10 @@ check_alternate(const struct exchange *exchange, struct bytes arguments)
 const struct reply *
 exchange_check_equivalent(const struct exchange *exchange, const struct exchange_spec *spec)
 {
-	const struct reply *refusal = NULL;
+	const struct reply *refusal = check_type(exchange, spec->type);
 
-	if (!bytes_equal(spec->type, exchange->type->name))
-		return refuse_difference(exchange, "type", spec->type, exchange->type->name);
-	refusal = check_flag(exchange, "durable", spec->durable, exchange->durable);
+	if (refusal == NULL)
+		refusal = check_flag(exchange, "durable", spec->durable, exchange->durable);
 	if (refusal == NULL)
 		refusal = check_flag(exchange, "auto_delete", spec->auto_delete,
 				     exchange->auto_delete);
@@ -115,14 +137,17 @@ exchange_check_equivalent(const struct exchange *exchange, const struct exchange
 const struct reply *
 exchange_check_arguments(const struct vhost *vhost, const struct exchange_spec *spec)
 {
+	const struct exchange_type *type = type_find(spec->type);
 	struct field field;
 
-	if (!table_find(spec->arguments, ALTERNATE, &field) || field.type == 'S')
-		return NULL;
-	return refuse(PRECONDITION_FAILED,
-		      "invalid type '%s' for arg 'alternate-exchange' in exchange '%.*s' in vhost "
-		      "'%.*s'",
-		      field_type_name(field.type), BYTES_ARGS(spec->name), BYTES_ARGS(vhost->name));
+	assert(type != NULL);
+	if (table_find(spec->arguments, ALTERNATE, &field) && field.type != 'S')
+		return refuse(PRECONDITION_FAILED,
+			      "invalid type '%s' for arg 'alternate-exchange' in exchange '%.*s' "
+			      "in vhost '%.*s'",
+			      field_type_name(field.type), BYTES_ARGS(spec->name),
+			      BYTES_ARGS(vhost->name));
+	return type->check_arguments == NULL ? NULL : type->check_arguments(spec);
 }
 
 struct bytes
@@ -158,7 +183,10 @@ exchange_create(struct vhost *vhost, const struct exchange_spec *spec)
 	list_init(&exchange->bindings_out);
 	list_init(&exchange->bindings_in);
 	map_init(&exchange->keys);
+	if (exchange->type->init != NULL)
+		exchange->type->init(exchange);
 	map_insert(&vhost->exchanges, &exchange->node, exchange->name);
+	vhost->broker->exchange_count++;
 	vhost->routing_version++; // it may be the alternate of another
 	return exchange;
 }
@@ -182,7 +210,13 @@ exchange_free(struct exchange *exchange)
 	assert(list_empty(&exchange->bindings_in));
 	assert(exchange->keys.count == 0);
 	assert(exchange->trie == NULL);
+	assert(exchange->sorted == NULL);
+	if (exchange->type->fini != NULL)
+		exchange->type->fini(exchange);
+	assert(exchange->members == NULL);
+	assert(exchange->history == NULL);
 	map_remove(&exchange->vhost->exchanges, &exchange->node);
+	exchange->vhost->broker->exchange_count--;
 	exchange->vhost->routing_version++;
 	route_cache_drop(exchange);
 	map_fini(&exchange->keys);

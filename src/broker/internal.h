@@ -8,6 +8,7 @@
 #include "broker/consumer.h"
 #include "broker/message.h"
 #include "broker/queue.h"
+#include "util/regex.h"
 
 /* ---- queue_window.c: the ready entries of a queue in order ---- */
 
@@ -33,6 +34,26 @@ void queue_touch(struct queue *queue);
 void takers_insert(struct queue *queue, struct consumer *consumer);
 /* Lets all yielding publishers of this queue go on. */
 void queue_wake_yielders(struct queue *queue);
+
+/* ---- user.c ---- */
+
+/* A regular expression as users write it. */
+struct pattern {
+	struct bytes text;   // owns; as it was set
+	struct regex *regex; // owns; NULL when the text is empty, which matches the empty name only
+};
+
+/* 0, or -EINVAL with a text in error. */
+int pattern_compile(struct regex **regex, struct bytes text, char *error, size_t room) MUST_CHECK;
+void pattern_fini(struct pattern *pattern);
+bool pattern_admits(const struct pattern *pattern, struct bytes name);
+/* "configure", "write", "read". */
+const char *permission_verb(enum permission permission);
+
+/* ---- topic_permission.c ---- */
+
+/* Removes all records of a user who goes. */
+void topic_permissions_fini(struct user *user);
 
 /* ---- queue.c ---- */
 

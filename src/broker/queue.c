@@ -5,6 +5,7 @@
  */
 #include "broker/args.h"
 #include "broker/binding.h"
+#include "broker/limits.h"
 #include "internal.h"
 #include "util/owned.h"
 
@@ -78,17 +79,11 @@ queue_check_equivalent(const struct queue *q, const struct queue_spec *spec)
 const struct reply *
 queue_check_new(const struct vhost *vhost, const struct queue_spec *spec)
 {
-	const struct broker *broker = vhost->broker;
 	const struct reply *refusal =
 		args_check_queue(vhost, spec->name, spec->arguments, spec->durable, spec->exclusive,
 				 spec->auto_delete);
 
-	if (refusal == NULL && broker->queue_count >= broker->options.queue_max)
-		refusal = refuse(PRECONDITION_FAILED,
-				 "cannot declare queue '%.*s': queue limit in cluster (%u) is "
-				 "reached",
-				 BYTES_ARGS(spec->name), broker->options.queue_max);
-	return refusal;
+	return refusal != NULL ? refusal : limits_check_queue(vhost, spec->name);
 }
 
 struct queue *

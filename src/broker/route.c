@@ -5,7 +5,7 @@
  * leads on to its alternate only when its own bindings gave no destination at all.
  *
  * What a topic exchange leads to is remembered by key, together with all that lies behind it, unless a
- * headers exchange was visited on the way.
+ * exchange was visited on the way whose part in it is not told by the key (struct route.uncacheable).
  *
  * The default exchange has no bindings: every queue is bound to it by its name.
  */
@@ -41,10 +41,14 @@ route_grow(struct route *route)
 static void
 visit(struct routing *routing, struct exchange *exchange)
 {
+	uint32_t count = exchange->type->by_key ? routing->key_count : 1;
 	struct exchange *alternate;
 
 	routing->found = false;
-	exchange->type->route(exchange, routing);
+	for (uint32_t i = 0; i < count; i++) {
+		routing->key = routing->keys[i];
+		exchange->type->route(exchange, routing);
+	}
 	if (routing->found || exchange->alternate.n == 0)
 		return;
 	alternate = exchange_find(exchange->vhost, exchange->alternate);
@@ -53,18 +57,20 @@ visit(struct routing *routing, struct exchange *exchange)
 }
 
 static void
-walk(struct exchange *start, struct bytes key, struct bytes properties, struct route *route)
+walk(struct exchange *start, const struct bytes *keys, uint32_t key_count, struct message *message,
+     struct route *route)
 {
 	struct routing routing = {
 		.route = route,
 		.mark = ++start->vhost->broker->route_mark,
-		.key = key,
-		.properties = properties,
+		.keys = keys,
+		.key_count = key_count,
+		.message = message,
 	};
 	struct exchange *exchange;
 
 	route->count = 0;
-	route->by_headers = false;
+	route->uncacheable = false;
 	routing_visit(&routing, start);
 	while ((exchange = routing.todo) != NULL) {
 		routing.todo = exchange->next;
@@ -73,24 +79,24 @@ walk(struct exchange *start, struct bytes key, struct bytes properties, struct r
 }
 
 void
-exchange_route(struct exchange *start, struct bytes key, struct bytes properties,
-	       struct route *route)
+exchange_route(struct exchange *start, const struct bytes *keys, uint32_t key_count,
+	       struct message *message, struct route *route)
 {
 	uint64_t hash;
 
 	assert_not_dispatching(start->vhost->broker);
-	assert(key.n <= UINT8_MAX);
-	/* The cache pays where there is a trie to walk. */
-	if (start->trie == NULL) {
-		walk(start, key, properties, route);
+	assert(key_count > 0);
+	/* The cache pays where there is a trie to walk, and knows single keys. */
+	if (start->trie == NULL || key_count > 1) {
+		walk(start, keys, key_count, message, route);
 		return;
 	}
-	hash = map_hash(key);
-	if (route_cache_get(start, key, hash, route))
+	hash = map_hash(keys[0]);
+	if (route_cache_get(start, keys[0], hash, route))
 		return;
-	walk(start, key, properties, route);
-	if (!route->by_headers)
-		route_cache_put(start, key, hash, route);
+	walk(start, keys, 1, message, route);
+	if (!route->uncacheable)
+		route_cache_put(start, keys[0], hash, route);
 }
 
 static void
@@ -111,6 +117,7 @@ default_check(const struct exchange *exchange)
 
 const struct exchange_type exchange_type_default = {
 	.name = BYTES("direct"),
+	.by_key = true,
 	.route = default_route,
 	.check = default_check,
 };

@@ -12,10 +12,12 @@
 
 /* One walk: from the exchange that a message was published to, to all queues that it reaches. */
 struct routing {
-	struct route *route;	 // borrows; what was found
-	uint64_t mark;		 // of this walk, on what it has seen
-	struct bytes key;	 // borrows
-	struct bytes properties; // encoded; borrows
+	struct route *route;	  // borrows; what was found
+	uint64_t mark;		  // of this walk, on what it has seen
+	const struct bytes *keys; // of the message; borrows
+	uint32_t key_count;	  // at least one
+	struct bytes key; // the one of them that is asked for now; the first for types without keys
+	struct message *message; // borrows
 	struct exchange *todo;	 // exchanges still to visit, marked already: struct exchange.next
 	bool found;		 // the exchange being visited has a destination
 };
@@ -23,6 +25,12 @@ struct routing {
 /* What tells the types apart. A NULL function has nothing to do. */
 struct exchange_type {
 	struct bytes name;
+	bool by_key; // route is called for each key of the message, else once
+	/* Whether a new exchange may have such arguments, those of the type itself; NULL or 406. */
+	const struct reply *(*check_arguments)(const struct exchange_spec *spec);
+	/* Makes what the type keeps from the start on, and frees it; no binding is there. */
+	void (*init)(struct exchange *exchange);
+	void (*fini)(struct exchange *exchange);
 	/* Whether it takes such a binding; NULL or 406. */
 	const struct reply *(*check_binding)(const struct binding_spec *spec);
 	/* Enters a binding that is on bindings_out into the type's structure, and takes it out again. */
@@ -42,6 +50,10 @@ extern const struct exchange_type exchange_type_direct;
 extern const struct exchange_type exchange_type_fanout;
 extern const struct exchange_type exchange_type_headers;
 extern const struct exchange_type exchange_type_topic;
+extern const struct exchange_type exchange_type_consistent_hash;
+extern const struct exchange_type exchange_type_modulus_hash;
+extern const struct exchange_type exchange_type_random;
+extern const struct exchange_type exchange_type_recent_history;
 
 /* What a binding of a headers exchange asks for (x-match): struct binding.match. */
 enum headers_match {
@@ -101,6 +113,29 @@ void route_cache_put(struct exchange *exchange, struct bytes key, uint64_t hash,
 		     const struct route *route);
 /* Frees the cache when there is one. */
 void route_cache_drop(struct exchange *exchange);
+
+/* ---- route_sorted.c: the bindings of an exchange in an order that is theirs alone ---- */
+
+/* For the types that choose one of all bindings by its number: struct exchange_type.add, remove, check. */
+void sorted_add(struct exchange *exchange, struct binding *binding);
+void sorted_remove(struct exchange *exchange, struct binding *binding);
+void sorted_check(const struct exchange *exchange);
+uint32_t sorted_count(const struct exchange *exchange);
+/* By destination (exchanges before queues), then by key and arguments; index < sorted_count(). */
+const struct binding *sorted_at(const struct exchange *exchange, uint32_t index);
+
+#define STABLE_HASH_START UINT64_C(0xcbf29ce484222325)
+
+/* A hash that is the same in every process, so that a key keeps its queue over restarts. It begins with
+ * STABLE_HASH_START or with the hash of what is in front; stable_hash_end() makes all its bits count. */
+uint64_t stable_hash(uint64_t hash, struct bytes octets);
+uint64_t stable_hash_end(uint64_t hash);
+/* A number below n, each as likely as the others when all values of hash are. */
+static inline uint32_t
+hash_below(uint64_t hash, uint32_t n)
+{
+	return (uint32_t)(((hash >> 32) * n) >> 32);
+}
 
 /* ---- binding.c ---- */
 

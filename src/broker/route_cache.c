@@ -74,7 +74,7 @@ route_cache_get(const struct exchange *exchange, struct bytes key, uint64_t hash
 	if (cached->count != 0)
 		memcpy(route->queues, cached->queues, cached->count * sizeof(*route->queues));
 	route->count = cached->count;
-	route->by_headers = false;
+	route->uncacheable = false;
 	return true;
 }
 
@@ -126,7 +126,7 @@ route_cache_put(struct exchange *exchange, struct bytes key, uint64_t hash,
 	struct route_cache *cache = cache_of(exchange);
 	uint64_t version = exchange->vhost->routing_version;
 
-	assert(!route->by_headers);
+	assert(!route->uncacheable);
 	if (route->count > CACHE_QUEUES_MAX || !came_before(cache, hash))
 		return;
 	if (cache->version != version || cache->keys.count == CACHE_KEYS_MAX ||

@@ -99,6 +99,7 @@ direct_check(const struct exchange *exchange)
 
 const struct exchange_type exchange_type_direct = {
 	.name = BYTES("direct"),
+	.by_key = true,
 	.add = direct_add,
 	.remove = direct_remove,
 	.with_key = direct_with_key,

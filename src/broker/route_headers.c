@@ -5,6 +5,7 @@
  * up by name: one without a value asks only that the header is there, any other that the values are
  * equal, whatever their widths on the wire. Every binding is tried, in order.
  */
+#include "broker/message.h"
 #include "route.h"
 #include "wire/field.h"
 #include "wire/props.h"
@@ -147,10 +148,10 @@ headers_route(struct exchange *exchange, struct routing *routing)
 	const struct binding *binding;
 	struct headers headers;
 
-	routing->route->by_headers = true;
+	routing->route->uncacheable = true;
 	if (list_empty(&exchange->bindings_out))
 		return;
-	headers_decode(&headers, routing->properties);
+	headers_decode(&headers, message_properties(routing->message));
 	list_for_each (&exchange->bindings_out, binding, struct binding, of_source) {
 		if (binding_matches(binding, &headers))
 			routing_add(routing, binding);

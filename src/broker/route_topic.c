@@ -361,6 +361,7 @@ topic_check(const struct exchange *exchange)
 
 const struct exchange_type exchange_type_topic = {
 	.name = BYTES("topic"),
+	.by_key = true,
 	.add = topic_add,
 	.remove = topic_remove,
 	.with_key = topic_with_key,

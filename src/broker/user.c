@@ -10,16 +10,11 @@
 
 #include <errno.h>
 
+#include "broker/limits.h"
 #include "internal.h"
 #include "util/owned.h"
-#include "util/regex.h"
 
 #define SALT_SIZE 4
-
-struct pattern {
-	struct bytes text;   // owns; as it was set
-	struct regex *regex; // owns; NULL when the text is empty, which matches the empty name only
-};
 
 /* What a user may do in one vhost, whether or not that vhost exists now. */
 struct user_permission {
@@ -58,7 +53,10 @@ user_create(struct broker *broker, struct bytes name, unsigned tags)
 	user->hash_kind = DIGEST_SHA256;
 	user->tags = tags;
 	user->refs = 1;
+	user->max_connections = LIMIT_NONE;
+	user->max_channels = LIMIT_NONE;
 	map_init(&user->permissions);
+	map_init(&user->topic_permissions);
 	map_insert(&broker->users, &user->node, user->name);
 	broker->permission_version++;
 	return user;
@@ -68,10 +66,8 @@ static void
 permission_free(struct user *user, struct user_permission *permission)
 {
 	map_remove(&user->permissions, &permission->node);
-	for (size_t i = 0; i < PERMISSION_COUNT; i++) {
-		bytes_drop(&permission->patterns[i].text);
-		regex_free(&permission->patterns[i].regex);
-	}
+	for (size_t i = 0; i < PERMISSION_COUNT; i++)
+		pattern_fini(&permission->patterns[i]);
 	bytes_drop(&permission->vhost);
 	xfree(permission);
 }
@@ -87,6 +83,7 @@ user_delete(struct broker *broker, struct user *user)
 	user->deleted = true;
 	map_for_each (&user->permissions, permission, struct user_permission, node)
 		permission_free(user, permission);
+	topic_permissions_fini(user);
 	broker->permission_version++;
 	user_unref(user);
 }
@@ -106,7 +103,10 @@ user_unref(struct user *user)
 	if (--user->refs > 0)
 		return;
 	assert(user->deleted);
+	assert(user->connection_count == 0);
+	assert(user->channel_count == 0);
 	map_fini(&user->permissions);
+	map_fini(&user->topic_permissions);
 	bytes_drop(&user->name);
 	bytes_drop(&user->password_hash);
 	xfree(user);
@@ -190,17 +190,33 @@ permission_find(const struct user *user, struct bytes vhost)
 	return node != NULL ? container_of(node, struct user_permission, node) : NULL;
 }
 
+int
+pattern_compile(struct regex **regex, struct bytes text, char *error, size_t room)
+{
+	*regex = text.n == 0 ? NULL : regex_new(text, error, room);
+	return text.n == 0 || *regex != NULL ? 0 : -EINVAL;
+}
+
+void
+pattern_fini(struct pattern *pattern)
+{
+	bytes_drop(&pattern->text);
+	regex_free(&pattern->regex);
+}
+
+bool
+pattern_admits(const struct pattern *pattern, struct bytes name)
+{
+	return pattern->regex != NULL ? regex_matches(pattern->regex, name) : name.n == 0;
+}
+
 /* All patterns or none: what was compiled before the bad one goes again. */
 static int
 compile_patterns(const struct bytes patterns[PERMISSION_COUNT],
 		 struct regex *compiled[PERMISSION_COUNT], char *error, size_t room)
 {
 	for (size_t i = 0; i < PERMISSION_COUNT; i++) {
-		compiled[i] = NULL;
-		if (patterns[i].n == 0)
-			continue;
-		compiled[i] = regex_new(patterns[i], error, room);
-		if (compiled[i] != NULL)
+		if (pattern_compile(&compiled[i], patterns[i], error, room) == 0)
 			continue;
 		while (i-- > 0)
 			regex_free(&compiled[i]);
@@ -251,21 +267,23 @@ user_may_open(const struct user *user, const struct vhost *vhost)
 	return permission_find(user, vhost->name) != NULL;
 }
 
-static bool
-pattern_admits(const struct pattern *pattern, struct bytes name)
-{
-	return pattern->regex != NULL ? regex_matches(pattern->regex, name) : name.n == 0;
-}
-
-const struct reply *
-user_check(const struct user *user, const struct vhost *vhost, enum permission permission,
-	   enum resource_kind kind, struct bytes name)
+const char *
+permission_verb(enum permission permission)
 {
 	static const char *const verbs[PERMISSION_COUNT] = {
 		[PERMISSION_CONFIGURE] = "configure",
 		[PERMISSION_WRITE] = "write",
 		[PERMISSION_READ] = "read",
 	};
+
+	assert(permission < PERMISSION_COUNT);
+	return verbs[permission];
+}
+
+const struct reply *
+user_check(const struct user *user, const struct vhost *vhost, enum permission permission,
+	   enum resource_kind kind, struct bytes name)
+{
 	const struct user_permission *record = permission_find(user, vhost->name);
 
 	assert(permission < PERMISSION_COUNT);
@@ -275,6 +293,6 @@ user_check(const struct user *user, const struct vhost *vhost, enum permission p
 		return NULL;
 	return refuse(ACCESS_REFUSED,
 		      "%s access to %s '%.*s' in vhost '%.*s' refused for user '%.*s'",
-		      verbs[permission], kind == RESOURCE_EXCHANGE ? "exchange" : "queue",
+		      permission_verb(permission), kind == RESOURCE_EXCHANGE ? "exchange" : "queue",
 		      BYTES_ARGS(name), BYTES_ARGS(vhost->name), BYTES_ARGS(user->name));
 }

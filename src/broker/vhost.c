@@ -4,6 +4,7 @@
  */
 #include "broker/vhost.h"
 
+#include "broker/limits.h"
 #include "broker/user.h"
 
 #include "internal.h"
@@ -59,6 +60,8 @@ vhost_create(struct broker *broker, struct bytes name)
 	assert_not_dispatching(broker);
 	vhost->name = bytes_dup(name);
 	vhost->broker = broker;
+	vhost->max_connections = LIMIT_NONE;
+	vhost->max_queues = LIMIT_NONE;
 	map_init(&vhost->exchanges);
 	map_init(&vhost->queues);
 	map_insert(&broker->vhosts, &vhost->node, vhost->name);
@@ -94,8 +97,10 @@ vhost_delete(struct vhost *vhost)
 		exchange_free(exchange);
 	assert(vhost->queues.count == 0);
 	assert(vhost->exchanges.count == 0);
-	map_for_each (&vhost->broker->users, user, struct user, node)
+	map_for_each (&vhost->broker->users, user, struct user, node) {
 		user_clear_permissions(vhost->broker, user, vhost->name);
+		user_clear_topic_permissions(vhost->broker, user, vhost->name, BYTES(""));
+	}
 	map_remove(&vhost->broker->vhosts, &vhost->node);
 	map_fini(&vhost->exchanges);
 	map_fini(&vhost->queues);

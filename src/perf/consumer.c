@@ -16,7 +16,7 @@
 #define STAMP_SIZE 16	 // octets of a body that are looked at
 #define HEADER_SIZE_AT 4 // where the body size stands in a content header
 
-static uint64_t
+static ALWAYS_INLINE uint64_t
 load_longlong(const uint8_t *p)
 {
 	return (uint64_t)load_long(p) << 32 | load_long(p + 4);

@@ -138,7 +138,14 @@ is_complete(const struct run *run, bool consumed)
 	return output_waiting(run) == 0;
 }
 
-/* Turns until complete, or nothing has moved for too long. */
+static void
+stop_producers(struct run *run)
+{
+	for (uint64_t i = 0; i < run->options->producers; i++)
+		run->producers[i].limit = run->producers[i].sequence;
+}
+
+/* Turns until complete, or nothing has moved for too long. An interrupt stops the producers. */
 static void
 run_to_completion(struct run *run, bool consumed)
 {
@@ -154,8 +161,8 @@ run_to_completion(struct run *run, bool consumed)
 			return;
 		before = now;
 		step(run, UINT64_MAX);
-		if (run->engine.interrupted && run->options->count != 0 && !consumed)
-			return;
+		if (run->engine.interrupted)
+			stop_producers(run);
 	}
 }
 
@@ -210,13 +217,6 @@ start_producers(struct run *run)
 	}
 }
 
-static void
-stop_producers(struct run *run)
-{
-	for (uint64_t i = 0; i < run->options->producers; i++)
-		run->producers[i].limit = run->producers[i].sequence;
-}
-
 /* Returns when the broker has taken all that was written: a method that it answers after that. */
 static void
 sync_producers(struct run *run)
@@ -252,8 +252,6 @@ by_count(struct run *run, struct result *result)
 	result->begin = snapshot_take(run, true);
 	start_producers(run);
 	run_to_completion(run, consumed);
-	if (run->engine.interrupted)
-		stop_producers(run);
 	if (!consumed)
 		sync_producers(run);
 	result->end = snapshot_take(run, true);

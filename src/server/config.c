@@ -285,13 +285,27 @@ finish_ciphers(struct config_tls *tls)
 	buf_fini(&list);
 }
 
+/* What is not restricted is allowed. */
+static void
+fill(char **pattern)
+{
+	if (*pattern == NULL)
+		*pattern = xstrdup(".*");
+}
+
 static void
 finish_users(struct config *config)
 {
-	for (size_t i = 0; i < config->users.count; i++)
+	for (size_t i = 0; i < config->users.count; i++) {
+		struct config_user *user = &config->users.items[i];
+
 		for (size_t j = 0; j < PERMISSION_COUNT; j++)
-			if (config->users.items[i].patterns[j] == NULL)
-				config->users.items[i].patterns[j] = xstrdup(".*");
+			fill(&user->patterns[j]);
+		for (size_t j = 0; j < user->topic_count; j++) {
+			fill(&user->topics[j].write);
+			fill(&user->topics[j].read);
+		}
+	}
 }
 
 static int

@@ -3,30 +3,19 @@
  * Texts into fields: the one place that knows how each type of option is written. What does not fit
  * is refused with what was expected, never cut or rounded.
  */
-#include "server/options.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "broker/limits.h"
 #include "broker/user.h"
 #include "util/mem.h"
 #include "util/regex.h"
 
-/* One text on its way into one field. */
-struct target {
-	const struct option_row *row; // what it is
-	struct config *config;	      // whose field it is
-	void *field;		      // in config
-	struct bytes star;	      // what the key has for "*"
-	const char *value;	      // the text
-	char *error;		      // OPTION_ERROR_MAX octets
-};
-
-static int refuse_value(const struct target *target, const char *format, ...) PRINTF_LIKE(2, 3);
-
-static int
+int
 refuse_value(const struct target *target, const char *format, ...)
 {
 	va_list arguments;
@@ -107,6 +96,26 @@ set_number(const struct target *target)
 					    ? "integer and not \"infinity\""
 					    : "integer");
 	return set_integer(target, number);
+}
+
+int
+parse_limit(const struct target *target, int64_t *limit)
+{
+	bool negative = target->value[0] == '-';
+	const char *rest;
+	uint64_t number;
+
+	*limit = LIMIT_NONE;
+	if (strcmp(target->value, "infinity") == 0)
+		return 0;
+	if (!parse_digits(target->value + negative, &number, &rest) || *rest != '\0')
+		return refuse_value(target, "\"%s\" is no integer and not \"infinity\"",
+				    target->value);
+	if (number > INT64_MAX)
+		return refuse_value(target, "%s is out of range", target->value);
+	if (!negative)
+		*limit = (int64_t)number;
+	return 0;
 }
 
 /* The factor of a unit: k, kiB, K, KiB and so on are 1024, kB and KB are 1000. 0 when unknown. */
@@ -281,7 +290,7 @@ set_string(const struct target *target)
 	return 0;
 }
 
-static int
+int
 check_pattern(const struct target *target)
 {
 	char reason[200];
@@ -409,37 +418,7 @@ set_tag(const struct target *target)
 	return 0;
 }
 
-static struct config_user *
-user_named(struct config_users *users, struct bytes name)
-{
-	for (size_t i = 0; i < users->count; i++)
-		if (bytes_equal(bytes_str(users->items[i].name), name))
-			return &users->items[i];
-	users->items = xrealloc(users->items, (users->count + 1) * sizeof(*users->items));
-	users->items[users->count] = (struct config_user){.name = xstrndup(name)};
-	return &users->items[users->count++];
-}
-
-static int
-set_user(const struct target *target)
-{
-	struct config_user *user = user_named(target->field, target->star);
-	size_t part = target->row->part;
-	char **text = (char **)(void *)((char *)user + part);
-
-	if (part == offsetof(struct config_user, tags)) {
-		if (user_tags_parse(bytes_str(target->value), &user->tags) < 0)
-			return refuse_value(target, "\"%s\" are no tags", target->value);
-		return 0;
-	}
-	if (part != offsetof(struct config_user, password) && check_pattern(target) < 0)
-		return -EINVAL;
-	xfree(*text);
-	*text = xstrdup(target->value);
-	return 0;
-}
-
-static int
+int
 check_exact(const struct target *target, const char *wanted, const char *alias)
 {
 	if (strcmp(target->value, wanted) == 0 || strcmp(target->value, alias) == 0)
@@ -502,6 +481,16 @@ option_apply(const struct option_row *row, struct config *config, struct bytes s
 		return set_tag(&target);
 	case OPTION_USER:
 		return set_user(&target);
+	case OPTION_USER_LIMIT:
+		return set_user_limit(&target);
+	case OPTION_USER_NONE:
+		return set_user_none(&target);
+	case OPTION_USER_TOPIC:
+		return set_user_topic(&target);
+	case OPTION_VHOST_PATTERN:
+		return set_vhost_pattern(&target);
+	case OPTION_VHOST_LIMIT:
+		return set_vhost_limit(&target);
 	case OPTION_NONE:
 		return check_exact(&target, "none", "none");
 	case OPTION_BACKEND:
@@ -520,19 +509,6 @@ clear_texts(struct config_texts *texts)
 		xfree(texts->items[i]);
 	xfree(texts->items);
 	*texts = (struct config_texts){.items = NULL};
-}
-
-static void
-clear_users(struct config_users *users)
-{
-	for (size_t i = 0; i < users->count; i++) {
-		xfree(users->items[i].name);
-		xfree(users->items[i].password);
-		for (size_t j = 0; j < PERMISSION_COUNT; j++)
-			xfree(users->items[i].patterns[j]);
-	}
-	xfree(users->items);
-	*users = (struct config_users){.items = NULL};
 }
 
 void
@@ -564,6 +540,9 @@ option_clear(const struct option_row *row, struct config *config)
 		break;
 	case OPTION_USER:
 		clear_users(field);
+		break;
+	case OPTION_VHOST_PATTERN:
+		clear_vhost_limits(field);
 		break;
 	default:
 		break;

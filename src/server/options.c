@@ -2,7 +2,7 @@
 /*
  * The table of options: finding, likeness of keys, printing.
  */
-#include "server/options.h"
+#include "internal.h"
 
 #include <inttypes.h>
 
@@ -41,24 +41,44 @@ static const struct option_ignored ignored[] = {
 #include "server/options.def"
 };
 
-/* Whether key is the pattern, or with below something below it; star gets the text of "*". */
+bool
+option_split_star(const char *pattern, struct bytes star, struct bytes *first, struct bytes *second)
+{
+	const char *between = strchr(pattern, '*') + 1;
+	struct bytes separator = bytes_of(between, strcspn(between, "*"));
+
+	for (size_t n = 1; n + separator.n < star.n; n++) {
+		if (!bytes_has_prefix(bytes_of(star.p + n, star.n - n), separator))
+			continue;
+		*first = bytes_of(star.p, n);
+		*second = bytes_of(star.p + n + separator.n, star.n - n - separator.n);
+		return true;
+	}
+	return false;
+}
+
+/* Whether key is the pattern, or with below something below it; star gets the text of "*", or from the
+ * first "*" to the last. */
 static bool
 key_matches(const char *pattern, const char *key, bool below, struct bytes *star)
 {
 	size_t head = strcspn(pattern, "*");
-	const char *tail = pattern[head] == '*' ? pattern + head + 1 : NULL;
+	const char *last = strrchr(pattern, '*');
 	size_t length = strlen(key);
-	size_t rest = tail != NULL ? strlen(tail) : 0;
+	struct bytes first;
+	struct bytes second;
+	size_t rest;
 
 	*star = bytes_of(NULL, 0);
 	if (strncmp(key, pattern, head) != 0)
 		return false;
-	if (tail == NULL)
+	if (last == NULL)
 		return key[head] == '\0' || (below && key[head] == '.');
-	if (length <= head + rest || strcmp(key + length - rest, tail) != 0)
+	rest = strlen(last + 1);
+	if (length <= head + rest || strcmp(key + length - rest, last + 1) != 0)
 		return false;
 	*star = bytes_of(key + head, length - head - rest);
-	return true;
+	return last == pattern + head || option_split_star(pattern, *star, &first, &second);
 }
 
 const struct option_row *
@@ -163,11 +183,17 @@ type_text(enum option_type type)
 	case OPTION_DECIMAL:
 		return "decimal";
 	case OPTION_PATTERN:
+	case OPTION_USER_TOPIC:
+	case OPTION_VHOST_PATTERN:
 		return "regular expression";
+	case OPTION_USER_LIMIT:
+	case OPTION_VHOST_LIMIT:
+		return "integer";
 	case OPTION_WORD:
 	case OPTION_LEVEL:
 	case OPTION_FLAGS:
 	case OPTION_NONE:
+	case OPTION_USER_NONE:
 	case OPTION_BACKEND:
 		return "word";
 	case OPTION_LISTENER:

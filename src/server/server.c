@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "broker/limits.h"
 #include "broker/user.h"
 #include "broker/vhost.h"
 #include "net/loop.h"
@@ -16,6 +17,7 @@
 #include "server/server.h"
 #include "server/turn.h"
 #include "util/log.h"
+#include "util/regex.h"
 
 /* How long a stop waits for clients to answer connection.close. */
 #define STOP_TIMEOUT_MS 2000
@@ -48,18 +50,47 @@ fail(const char *text)
 
 /* ---- the model of a new data directory ---- */
 
-static int
-add_user(struct server *s, struct bytes vhost, const char *name, const char *password,
-	 unsigned tags, char *const patterns[PERMISSION_COUNT])
+/* A virtual host with the first set of limits that is for it. */
+static struct vhost *
+add_vhost(struct server *s, struct bytes name)
 {
-	char error[256];
-	struct bytes texts[PERMISSION_COUNT];
+	struct vhost *vhost = vhost_create(s->broker, name);
+	const struct config_limits *sets = &s->config->vhost_limits;
+	bool found = false;
+
+	for (size_t i = 0; i < sets->count && !found; i++) {
+		const struct config_vhost_limits *set = &sets->items[i];
+		char error[256];
+		struct regex *regex = regex_new(bytes_str(set->pattern), error, sizeof(error));
+
+		assert(regex != NULL);
+		found = regex_matches(regex, name);
+		if (found)
+			vhost_set_limits(vhost, set->max_connections, set->max_queues);
+		regex_free(&regex);
+	}
+	return vhost;
+}
+
+static struct user *
+add_user(struct server *s, const char *name, const char *password, unsigned tags)
+{
 	struct user *user = user_find(s->broker, bytes_str(name));
 
 	if (user == NULL)
 		user = user_create(s->broker, bytes_str(name), tags);
 	if (password != NULL)
 		user_set_password(user, bytes_str(password));
+	return user;
+}
+
+static int
+permit(struct server *s, struct user *user, struct bytes vhost,
+       char *const patterns[PERMISSION_COUNT])
+{
+	char error[256];
+	struct bytes texts[PERMISSION_COUNT];
+
 	for (int i = 0; i < PERMISSION_COUNT; i++)
 		texts[i] = bytes_str(patterns[i]);
 	if (user_set_permissions(s->broker, user, vhost, texts, error, sizeof(error)) < 0)
@@ -67,24 +98,44 @@ add_user(struct server *s, struct bytes vhost, const char *name, const char *pas
 	return 0;
 }
 
+/* One of default_users.*: all that it may do is in the vhost. */
+static int
+add_further_user(struct server *s, struct bytes vhost, const struct config_user *further)
+{
+	struct user *user = add_user(s, further->name, further->password, further->tags);
+	char error[256];
+
+	user_set_limits(user, further->max_connections, further->max_channels);
+	for (size_t i = 0; i < further->topic_count; i++) {
+		const struct config_topic *topic = &further->topics[i];
+
+		if (user_set_topic_permissions(s->broker, user, vhost, bytes_str(topic->exchange),
+					       bytes_str(topic->write), bytes_str(topic->read),
+					       error, sizeof(error)) < 0)
+			return fail(error);
+	}
+	if (!further->stranger)
+		return permit(s, user, vhost, further->patterns);
+	user_clear_permissions(s->broker, user, vhost);
+	return 0;
+}
+
 static int
 create_definitions(struct server *s)
 {
 	const struct config *config = s->config;
-	struct vhost *vhost = vhost_create(s->broker, bytes_str(config->default_vhost));
+	struct vhost *vhost = add_vhost(s, bytes_str(config->default_vhost));
+	struct user *user =
+		add_user(s, config->default_user, config->default_pass, config->default_tags);
 	struct bytes root = BYTES("/");
 
-	if (add_user(s, vhost->name, config->default_user, config->default_pass,
-		     config->default_tags, config->default_permissions) < 0)
+	if (permit(s, user, vhost->name, config->default_permissions) < 0)
 		return -1;
 	if (config->users.count > 0 && vhost_find(s->broker, root) == NULL)
-		vhost_create(s->broker, root);
-	for (size_t i = 0; i < config->users.count; i++) {
-		const struct config_user *user = &config->users.items[i];
-
-		if (add_user(s, root, user->name, user->password, user->tags, user->patterns) < 0)
+		add_vhost(s, root);
+	for (size_t i = 0; i < config->users.count; i++)
+		if (add_further_user(s, root, &config->users.items[i]) < 0)
 			return -1;
-	}
 	return 0;
 }
 
@@ -110,6 +161,7 @@ session_options_of(const struct config *config)
 	options.product = config->product;
 	options.version = config->version;
 	options.cluster_name = config->cluster_name;
+	options.node_name = config->node_name;
 	for (size_t i = 0; i < config->loopback_users.count; i++)
 		session_options_add_loopback_user(&options,
 						  bytes_str(config->loopback_users.items[i]));
@@ -180,36 +232,32 @@ load_tls(struct server *s, struct buf *error)
 {
 	struct tls_options options = tls_options_of(&s->config->tls);
 
+	if (s->config->tls_listeners.count == 0)
+		return 0;
 	return s->tls == NULL ? tls_new(&s->tls, TLS_SERVER, &options, error)
 			      : tls_reload(s->tls, &options, error);
 }
 
+/* The certificates first: nobody is let in when they are not there. */
 static int
-open_tls_listeners(struct server *s)
+open_network(struct server *s)
 {
+	const struct config *config = s->config;
 	struct buf error;
 	int result;
 
-	if (s->config->tls_listeners.count == 0)
-		return 0;
 	buf_init(&error, 0);
 	result = load_tls(s, &error);
 	if (result < 0)
 		fail(buf_cstr(&error));
 	buf_fini(&error);
-	return result < 0 ? -1 : open_listeners(s, &s->config->tls_listeners, s->tls);
-}
-
-static int
-open_network(struct server *s)
-{
-	const struct config *config = s->config;
-
+	if (result < 0)
+		return -1;
 	s->listeners = xcalloc(config->tcp_listeners.count + config->tls_listeners.count + 1,
 			       sizeof(struct listener *));
 	if (open_listeners(s, &config->tcp_listeners, NULL) < 0)
 		return -1;
-	return open_tls_listeners(s);
+	return open_listeners(s, &config->tls_listeners, s->tls);
 }
 
 /* ---- signals ---- */
@@ -248,34 +296,27 @@ on_stop_signal(void *context)
 }
 
 static void
-reload_tls(struct server *s)
-{
-	struct buf error;
-
-	if (s->tls == NULL)
-		return;
-	buf_init(&error, 0);
-	if (load_tls(s, &error) < 0)
-		log_error("reload: %s; the old certificate stays in use", buf_cstr(&error));
-	buf_fini(&error);
-}
-
-static void
 on_reload_signal(void *context)
 {
 	struct server *s = context;
-	char error[CONFIG_ERROR_MAX];
+	char text[CONFIG_ERROR_MAX];
+	struct buf error;
 
 	if (log_reopen() < 0)
 		log_error("reload: the log file cannot be opened anew; the old one stays in use");
-	if (config_reload(s->config, error) < 0) {
-		log_error("reload: %s; nothing was changed", error);
+	if (config_reload(s->config, text) < 0) {
+		log_error("reload: %s; nothing was changed", text);
 		return;
 	}
 	log_set_level(s->config->log_level);
 	s->broker->options = s->config->broker;
-	reload_tls(s);
-	log_info("reloaded");
+	buf_init(&error, 0);
+	if (load_tls(s, &error) < 0)
+		log_error("reload: %s; the old certificate stays in use, the rest is reloaded",
+			  buf_cstr(&error));
+	else
+		log_info("reloaded");
+	buf_fini(&error);
 }
 
 static int

@@ -11,7 +11,8 @@
  *	broker_reap()      and what died in the model is freed
  *
  * A connection that ends puts its messages back after the dispatch of its turn, and a flush that makes
- * room readies consumers: both leave queues dirty, so the next turn comes at once.
+ * room readies consumers: both leave queues dirty, so the next turn comes at once. So it does when a
+ * flush gave back the memory that publishers wait for.
  */
 #include "server/turn.h"
 
@@ -36,7 +37,8 @@ turn_wait_ms(const struct turn *turn, struct now now)
 {
 	uint64_t next = deadlines_next(turn->deadlines);
 
-	if (net_work_left(turn->net) || !list_empty(&turn->broker->dirty))
+	if (net_work_left(turn->net) || !list_empty(&turn->broker->dirty) ||
+	    session_work_left(turn->session))
 		return 0;
 	if (next == UINT64_MAX)
 		return UINT64_MAX;

@@ -42,6 +42,8 @@ channel_end(struct channel *channel)
 
 	while ((node = map_first(&channel->consumers)) != NULL)
 		channel_remove_consumer(channel, container_of(node, struct consumer, by_tag));
+	reply_end(channel);
+	tx_end(channel);
 	settle_requeue_all(channel);
 	content_drop(channel);
 	if (list_linked(&channel->confirming))

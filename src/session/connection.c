@@ -4,6 +4,7 @@
  * frame by frame, in order. Two things do not wait for a whole frame: a publish like the last one, and
  * the octets of a large body, which go straight to their message.
  */
+#include "broker/limits.h"
 #include "handlers.h"
 #include "util/owned.h"
 
@@ -52,6 +53,7 @@ connection_add_channel(struct connection *c, struct channel *channel)
 	channel->next = *slot;
 	*slot = channel;
 	list_append(&c->channels, &channel->of_connection);
+	limits_channel_opened(c->user);
 }
 
 void
@@ -63,6 +65,7 @@ connection_remove_channel(struct connection *c, struct channel *channel)
 		slot = &(*slot)->next;
 	*slot = channel->next;
 	list_remove(&c->channels, &channel->of_connection);
+	limits_channel_closed(c->user);
 	if (c->last == channel)
 		c->last = NULL;
 	connection_forget_body(c, channel);
@@ -76,6 +79,9 @@ connection_end_channels(struct connection *c)
 	while ((channel = list_first(&c->channels, struct channel, of_connection)) != NULL)
 		channel_free(channel);
 	queue_owner_fini(&c->owner);
+	if (c->counted)
+		limits_connection_closed(c->vhost, c->user);
+	c->counted = false;
 }
 
 /* ---- answers and closing ---- */
@@ -109,8 +115,10 @@ connection_set_state(struct connection *c, enum connection_state state)
 	c->state = (uint8_t)state;
 	if (state == CONNECTION_RUNNING)
 		deadline_clear(net_deadlines(c->session->net), &c->deadline);
-	else if (state == CONNECTION_CLOSING || state == CONNECTION_DROPPING)
+	if (state == CONNECTION_CLOSING || state == CONNECTION_DROPPING) {
+		pauses_end(c); // the peer's answer must be read
 		set_deadline(c, close_ms);
+	}
 }
 
 void
@@ -185,128 +193,6 @@ on_deadline(struct deadline *deadline, uint64_t now_ms)
 	send_close(c, refusal, 0);
 	connection_set_state(c, CONNECTION_CLOSING);
 	set_deadline(c, DROP_TIMEOUT_MS);
-}
-
-/* ---- holds and pauses ---- */
-
-void
-connection_hold(struct connection *c, uint64_t lsn, uint16_t channel, const struct method *answer)
-{
-	uint8_t frame[METHOD_FRAME_MAX];
-	struct writer w = writer_of(frame, sizeof(frame));
-
-	assert(c->hold_lsn == 0);
-	c->hold_lsn = lsn;
-	if (answer != NULL) {
-		frame_write_method(&w, channel, answer);
-		assert(!w.bad);
-		c->hold_answer = bytes_dup(bytes_of(frame, (size_t)(w.p - frame)));
-	}
-	list_append(&c->session->held, &c->held);
-	conn_pause(c->conn, CONN_PAUSE_HOLD);
-}
-
-static void
-hold_forget(struct connection *c)
-{
-	bytes_drop(&c->hold_answer);
-	c->hold_lsn = 0;
-	list_remove(&c->session->held, &c->held);
-}
-
-bool
-connection_release(struct connection *c)
-{
-	if (c->hold_lsn > c->session->broker->stable)
-		return false;
-	if (c->state == CONNECTION_RUNNING)
-		conn_write(c->conn, c->hold_answer);
-	hold_forget(c);
-	conn_resume(c->conn, CONN_PAUSE_HOLD);
-	return true;
-}
-
-/* A publisher while memory is short (amqp.md 10): it is told, and not read. */
-static void
-connection_block(struct connection *c)
-{
-	struct session *session = c->session;
-
-	if (!session->memory_alarm)
-		log_warn("memory limit reached: publishers wait limit=%llu",
-			 (unsigned long long)session->broker->options.memory_limit);
-	session->memory_alarm = true;
-	list_append(&session->blocked, &c->blocked);
-	conn_pause(c->conn, CONN_PAUSE_MEMORY);
-	if (c->capabilities & CLIENT_CONNECTION_BLOCKED)
-		connection_send(c, 0,
-				&(struct method){.id = METHOD_connection_blocked,
-						 .connection_blocked = {BYTES("low on memory")}});
-}
-
-void
-connection_unblock(struct connection *c)
-{
-	list_remove(&c->session->blocked, &c->blocked);
-	conn_resume(c->conn, CONN_PAUSE_MEMORY);
-	if ((c->capabilities & CLIENT_CONNECTION_BLOCKED) && c->state == CONNECTION_RUNNING)
-		connection_send(c, 0, &(struct method){.id = METHOD_connection_unblocked});
-}
-
-static void
-yield_end(struct connection *c)
-{
-	deadline_clear(net_deadlines(c->session->net), &c->yield_deadline);
-	conn_resume(c->conn, CONN_PAUSE_YIELD);
-}
-
-static void
-on_yield_deadline(struct deadline *deadline, uint64_t now_ms)
-{
-	struct connection *c = container_of(deadline, struct connection, yield_deadline);
-
-	(void)now_ms;
-	yielder_stop(&c->yielder);
-	yield_end(c);
-}
-
-static void
-on_yield_end(struct yielder *yielder)
-{
-	yield_end(container_of(yielder, struct connection, yielder));
-}
-
-/* A publisher ahead of its consumers is read one budget at a time; one queue speaks for the route. */
-static void
-maybe_yield(struct connection *c, const struct route *route)
-{
-	const struct broker *broker = c->session->broker;
-
-	if (c->yielder.queue != NULL)
-		return;
-	for (uint32_t i = 0; i < route->count; i++) {
-		if (!queue_wants_yield(route->queues[i]))
-			continue;
-		yielder_wait(&c->yielder, route->queues[i]);
-		deadline_set(net_deadlines(c->session->net), &c->yield_deadline,
-			     broker->now.monotonic_ms + broker->options.yield_ms);
-		conn_pause(c->conn, CONN_PAUSE_YIELD);
-		return;
-	}
-}
-
-/* What a connection that has just published may have to wait for. */
-static void
-after_publish(struct connection *c)
-{
-	struct channel *channel = c->last;
-
-	c->published = false;
-	if (c->state == CONNECTION_RUNNING && !list_linked(&c->blocked) &&
-	    (c->session->memory_alarm || broker_memory_short(c->session->broker)))
-		connection_block(c);
-	if (channel != NULL && publish_fast_ready(channel))
-		maybe_yield(c, &channel->cache->route);
 }
 
 /* ---- body frames that are not here in whole ---- */
@@ -462,17 +348,22 @@ static const struct reply *
 open_channel(struct connection *c, uint16_t id)
 {
 	const struct session *session = c->session;
+	const struct reply *refusal;
 
 	if (c->channel_max != 0 && c->channels.count >= c->channel_max)
 		return refuse_no_ids(NOT_ALLOWED,
 				     "number of channels opened (%zu) has reached the negotiated "
 				     "channel_max (%u)",
 				     c->channels.count, c->channel_max);
-	if (session->channel_count >= session->options.channel_max_per_node)
+	refusal = limits_check_channel(c->user);
+	if (refusal != NULL)
+		return refusal;
+	if (session->options.channel_max_per_node != UINT32_MAX &&
+	    session->channel_count >= session->options.channel_max_per_node)
 		return refuse_no_ids(NOT_ALLOWED,
 				     "number of channels opened on node '%s' has reached the "
 				     "maximum allowed limit of %u",
-				     session->options.cluster_name,
+				     session->options.node_name,
 				     session->options.channel_max_per_node);
 	channel_send(channel_new(c, id), &(struct method){.id = METHOD_channel_open_ok});
 	return NULL;
@@ -610,7 +501,7 @@ on_input(struct conn *conn, struct bytes input)
 		used += n;
 	}
 	if (c->published)
-		after_publish(c);
+		pauses_after_publish(c);
 	return used;
 }
 
@@ -632,12 +523,7 @@ connection_free(struct connection *c)
 {
 	struct deadlines *deadlines = net_deadlines(c->session->net);
 
-	if (c->hold_lsn != 0)
-		hold_forget(c);
-	if (list_linked(&c->blocked))
-		list_remove(&c->session->blocked, &c->blocked);
-	yielder_stop(&c->yielder);
-	deadline_clear(deadlines, &c->yield_deadline);
+	pauses_end(c);
 	deadline_clear(deadlines, &c->deadline);
 	heartbeat_stop(c);
 	connection_end_channels(c);
@@ -680,8 +566,6 @@ session_accept(struct session *session, struct conn *conn)
 		.conn = conn,
 		.state = CONNECTION_HEADER,
 		.payload_max = session->options.initial_frame_max,
-		.yielder = {.go_on = on_yield_end},
-		.yield_deadline = {.run = on_yield_deadline},
 		.deadline = {.run = on_deadline},
 	};
 	c->slots = &c->only_slot;
@@ -689,6 +573,7 @@ session_accept(struct session *session, struct conn *conn)
 	list_init(&c->stalled);
 	queue_owner_init(&c->owner);
 	heartbeat_init(c);
+	pauses_init(c);
 	list_append(&session->connections, &c->of_session);
 	conn_set_owner(conn, &connection_conn_ops, c);
 	set_deadline(c, session->options.handshake_timeout_ms);

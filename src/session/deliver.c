@@ -97,19 +97,25 @@ write_with_names(struct channel *channel, struct message *m, const uint8_t *befo
 }
 
 static void
-write_deliver(struct channel *channel, const struct consumer *consumer, const struct entry *entry,
-	      uint64_t tag)
+write_deliver(struct channel *channel, struct bytes consumer_tag, struct message *message,
+	      uint64_t tag, bool redelivered)
 {
 	uint8_t before[4 + 1 + 255 + 8 + 1];
 	uint8_t *p = before;
 
 	store_long(p, METHOD_basic_deliver);
-	p[4] = (uint8_t)consumer->tag.n;
-	memcpy(p + 5, consumer->tag.p, consumer->tag.n);
-	p += 5 + consumer->tag.n;
+	p[4] = (uint8_t)consumer_tag.n;
+	memcpy(p + 5, consumer_tag.p, consumer_tag.n);
+	p += 5 + consumer_tag.n;
 	store_longlong(p, tag);
-	p[8] = (entry->bits & ENTRY_REDELIVERED) != 0;
-	write_with_names(channel, entry->message, before, (size_t)(p + 9 - before));
+	p[8] = redelivered;
+	write_with_names(channel, message, before, (size_t)(p + 9 - before));
+}
+
+void
+deliver_reply(struct channel *channel, struct bytes consumer_tag, struct message *message)
+{
+	write_deliver(channel, consumer_tag, message, channel->next_tag++, false);
 }
 
 static void
@@ -122,6 +128,7 @@ keep_unacked(struct channel *channel, struct consumer *consumer, const struct en
 	slot->queue = queue_ref(consumer->queue);
 	slot->consumer = consumer_ref(consumer);
 	slot->global = channel->prefetch.limit != 0;
+	slot->in_tx = false;
 	consumer->prefetch.used++;
 	channel->prefetch.used += slot->global;
 }
@@ -143,7 +150,8 @@ on_deliver(struct consumer *consumer, const struct entry *entry)
 		return DELIVER_FULL;
 	}
 	tag = channel->next_tag++;
-	write_deliver(channel, consumer, entry, tag);
+	write_deliver(channel, consumer->tag, entry->message, tag,
+		      (entry->bits & ENTRY_REDELIVERED) != 0);
 	if (!consumer->no_ack)
 		keep_unacked(channel, consumer, entry, tag);
 	return DELIVER_TOOK;

@@ -3,6 +3,7 @@
  * Channel 0: protocol header, start, tune, open, close (amqp.md 3). Errors before open are answered
  * (DESIGN.md section 9); a refused login is answered after a delay, and only to clients that want it.
  */
+#include "broker/limits.h"
 #include "broker/vhost.h"
 #include "handlers.h"
 #include "util/owned.h"
@@ -15,7 +16,7 @@ put_capabilities(struct writer *w)
 	static const char *const names[] = {
 		"publisher_confirms",	  "exchange_exchange_bindings",	  "basic.nack",
 		"consumer_cancel_notify", "connection.blocked",		  "consumer_priorities",
-		"per_consumer_qos",	  "authentication_failure_close",
+		"per_consumer_qos",	  "authentication_failure_close", "direct_reply_to",
 	};
 	uint8_t *begun = table_begin(w, BYTES("capabilities"));
 
@@ -111,9 +112,8 @@ read_client_properties(struct connection *c, struct bytes properties)
 	struct field field;
 
 	c->client_properties = bytes_dup(properties);
-	if (table_find(properties, BYTES("product"), &field) && field.class == FIELD_STRING &&
-	    bytes_equal(field.bytes, BYTES("py-amqp")))
-		c->quirks |= QUIRK_QOS_LIVE;
+	if (table_find(properties, BYTES("product"), &field) && field.class == FIELD_STRING)
+		c->quirks = (uint8_t)quirks_of(field.bytes);
 	if (!table_find(properties, BYTES("capabilities"), &field) || field.class != FIELD_TABLE)
 		return;
 	if (has_capability(field.bytes, BYTES("authentication_failure_close")))
@@ -201,6 +201,7 @@ static const struct reply *
 check_open(const struct connection *c, const struct connection_open *m, struct vhost **vhost)
 {
 	const struct session *session = c->session;
+	const struct reply *refusal;
 
 	if (session->connections.count > session->options.connection_max)
 		return refuse(NOT_ALLOWED,
@@ -209,6 +210,9 @@ check_open(const struct connection *c, const struct connection_open *m, struct v
 	*vhost = vhost_find(session->broker, m->virtual_host);
 	if (*vhost == NULL)
 		return refuse(NOT_ALLOWED, "vhost %.*s not found", BYTES_ARGS(m->virtual_host));
+	refusal = limits_check_connection(*vhost, c->user);
+	if (refusal != NULL)
+		return refusal;
 	if (!user_may_open(c->user, *vhost))
 		return refuse(NOT_ALLOWED, "access to vhost '%.*s' refused for user '%.*s'",
 			      BYTES_ARGS(m->virtual_host), BYTES_ARGS(c->user->name));
@@ -224,11 +228,27 @@ on_connection_open(struct connection *c, const struct connection_open *m)
 	if (refusal != NULL)
 		return refusal;
 	c->vhost = vhost;
+	c->counted = true;
+	limits_connection_opened(vhost, c->user);
 	connection_send(c, 0, &(struct method){.id = METHOD_connection_open_ok});
 	connection_set_state(c, CONNECTION_RUNNING);
 	log_info("connection opened connection=%llu peer=%s:%u user=%.*s vhost=%.*s",
 		 (unsigned long long)conn_id(c->conn), conn_peer(c->conn)->host,
 		 conn_peer(c->conn)->port, BYTES_ARGS(c->user->name), BYTES_ARGS(vhost->name));
+	return NULL;
+}
+
+/* ---- update-secret ---- */
+
+/* Meant for tokens that expire (amqp.md 3.11). A password is not asked for again while the connection is
+ * open, so a new one changes nothing, but for a user who is there no more. */
+const struct reply *
+on_connection_update_secret(struct connection *c, const struct connection_update_secret *m)
+{
+	(void)m;
+	if (c->user->deleted)
+		return refuse(NOT_ALLOWED, "New secret was refused by one of the backends");
+	connection_send(c, 0, &(struct method){.id = METHOD_connection_update_secret_ok});
 	return NULL;
 }
 

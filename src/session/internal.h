@@ -16,6 +16,7 @@
 #include "broker/queue.h"
 #include "broker/user.h"
 #include "session/session.h"
+#include "util/buf.h"
 #include "util/log.h"
 #include "wire/field.h"
 #include "wire/frame.h"
@@ -33,6 +34,7 @@ struct session {
 	struct net *net;	 // borrows for good
 	struct list connections; // struct connection.of_session; owns
 	struct list confirming;	 // channels with confirms to send: struct channel.confirming
+	struct map replies;	 // struct reply_consumer by token
 	struct list cancelled;	 // consumers ended by the broker: struct consumer.stalled, counted
 	struct list held;	 // connections that wait for an lsn: struct connection.held
 	struct list blocked;	 // publishers stopped for memory: struct connection.blocked
@@ -51,6 +53,7 @@ struct unacked_slot {
 	struct queue *queue;	   // counts
 	struct consumer *consumer; // counts; NULL for basic.get
 	bool global;		   // charged to the channel's prefetch as well
+	bool in_tx;		   // settled by the channel's open transaction, once it commits
 };
 
 struct unacked_block; // 256 slots in order of their tags
@@ -84,8 +87,10 @@ void unacked_settle_all_reversed(struct unacked *unacked,
 				 void *context);
 /* Frees one slot that was found; its content has been taken over by the caller. */
 void unacked_remove(struct unacked *unacked, uint64_t tag);
-/* Marks every slot as charged to the channel's prefetch. */
-void unacked_charge_global(struct unacked *unacked);
+/* Calls visit for each unsettled slot up to and including tag, oldest first; it may change the slot's
+ * marks, and settle none. */
+void unacked_visit(struct unacked *unacked, uint64_t upto,
+		   void (*visit)(void *context, struct unacked_slot *slot), void *context);
 void unacked_check(const struct unacked *unacked);
 
 /* ---- confirm.c: publish sequence number to lsn to ack ---- */
@@ -130,9 +135,20 @@ enum content_state {
 	CONTENT_BODY	// the header came: body octets
 };
 
+/* What a publish asks for in its properties (publish_facts.c). */
+enum publish_fact {
+	FACT_PERSISTENT = 1,
+	FACT_EXPIRATION = 2,
+	FACT_USER_ID = 4,
+	FACT_REPLY_TO = 8, // replies go to the pseudo-queue
+	FACT_CC = 16,
+	FACT_BCC = 32
+};
+
 /* A publish whose content is still coming; what was published is in the channel's cache. */
 struct content {
 	enum content_state state;
+	unsigned facts;		 // enum publish_fact, or-ed
 	struct message *message; // owns; NULL while the content is thrown away (closing, too large)
 	uint64_t body_size;	 // announced
 	uint64_t body_received;
@@ -144,14 +160,18 @@ struct content {
 struct publish_cache {
 	uint8_t frame[PUBLISH_PAYLOAD_MAX]; // payload of the basic.publish frame
 	uint32_t frame_size;
-	uint64_t routing_version;    // of the vhost when exchange and route were found
+	uint64_t routing_version;    // of the vhost when the exchange was found
 	uint64_t permission_version; // of the broker then
 	struct exchange *exchange;   // borrows while both versions stand; NULL: not found yet
 	struct bytes exchange_name;  // into frame
 	struct bytes key;	     // into frame
 	bool mandatory;
-	struct route route; // of exchange and key
+	bool routed;	    // route is the answer for exchange and key
+	struct route route; // what the last message was routed to
 };
+
+struct tx;
+struct reply_consumer;
 
 struct channel {
 	struct connection *connection;	// borrows for good
@@ -167,8 +187,10 @@ struct channel {
 	struct unacked unacked;
 	struct confirm confirm;
 	struct content content;
-	struct publish_cache *cache; // owns; NULL until the first publish
-	struct bytes last_queue;     // owns; name of the queue declared last
+	struct tx *tx;		      // owns; NULL: not transactional
+	struct reply_consumer *reply; // owns; NULL: no consumer of direct replies
+	struct publish_cache *cache;  // owns; NULL until the first publish
+	struct bytes last_queue;      // owns; name of the queue declared last
 };
 
 struct channel *channel_new(struct connection *connection, uint16_t id);
@@ -199,7 +221,27 @@ static inline struct vhost *channel_vhost(const struct channel *channel);
 static inline struct user *channel_user(const struct channel *channel);
 static inline struct broker *channel_broker(const struct channel *channel);
 
-/* ---- on_publish.c: content and basic.publish ---- */
+/* ---- settle.c: acknowledgements and the credit that they give back ---- */
+
+enum settle {
+	SETTLE_ACK,
+	SETTLE_REJECT, // refused for good
+	SETTLE_REQUEUE
+};
+
+/* Settles one tag, or all up to it; tag 0 with multiple is all. NULL or 406 `unknown delivery tag N`. */
+const struct reply *settle_tags(struct channel *channel, uint64_t tag, bool multiple,
+				enum settle how);
+/* Settles one tag, which must be outstanding. */
+void settle_now(struct channel *channel, uint64_t tag, enum settle how);
+/* All unacked entries go back to their places. */
+void settle_requeue_all(struct channel *channel);
+/* All but those that an open transaction settles. */
+void settle_recover(struct channel *channel);
+/* The limit shared by the channel's consumers (basic.qos global=true); 0: none. */
+void settle_set_global_prefetch(struct channel *channel, uint32_t limit);
+
+/* ---- content.c ---- */
 
 /* Forgets a message whose content was not complete. */
 void content_drop(struct channel *channel);
@@ -214,12 +256,83 @@ const struct reply *content_body(struct channel *channel, struct bytes octets);
 uint8_t *content_body_room(const struct channel *channel);
 /* The same as content_body for octets that were put there already. */
 const struct reply *content_advance(struct channel *channel, uint32_t octets);
+
+/* ---- publish_facts.c ---- */
+
+/* The keys by which a message is routed: the publish's own, and those of CC and BCC. */
+struct keys {
+	struct bytes *items; // &one, or owned
+	struct bytes one;
+	uint32_t count;
+};
+
+void keys_init(struct keys *keys, struct bytes key);
+void keys_fini(struct keys *keys);
+/* Finds the facts (enum publish_fact, or-ed) in encoded properties; false when they cannot be decoded,
+ * with the letter of an unknown field type or 0. */
+bool publish_facts(struct bytes encoded, unsigned *facts, char *bad_type);
+/* Checks what the facts name, and adds the keys of CC and BCC. NULL or what refuses. */
+const struct reply *publish_check(struct channel *channel, struct bytes encoded, unsigned facts,
+				  struct keys *keys);
+/* Writes the header payload as consumers get it: without BCC, with the token for replies. */
+void publish_change_header(const struct channel *channel, struct bytes header, struct buf *out);
+
+/* ---- on_publish.c ---- */
+
+/* Makes the cache that of this publish frame, empty unless the last one was the same. */
+void publish_cache_take(struct channel *channel, struct bytes payload,
+			const struct basic_publish *m);
+void publish_cache_free(struct channel *channel);
+/* A message for what the cache holds, with room for its body; header is the frame's payload. */
+struct message *publish_new(const struct channel *channel, struct bytes header, uint32_t body_size,
+			    unsigned facts);
+/* Publishes a complete message, whose reference it takes. NULL or what refuses. */
+const struct reply *publish_message(struct channel *channel, struct message *message,
+				    unsigned facts);
+/* Gives a message to its queues, or back to a publisher who insists. */
+struct publish_result publish_effect(struct channel *channel, const struct route *route,
+				     struct message *message, bool mandatory);
 /* Whether publish_fast may be tried: no content is open, and the cache stands. */
 bool publish_fast_ready(const struct channel *channel);
+/* Where the last publish went, also while the content of the next one is open; NULL when that does not
+ * stand any more. */
+const struct route *publish_route(const struct channel *channel);
 /* When input begins with a publish like the last one of this channel, and its header and body are there
  * in whole: publishes it and returns the octets used up. 0: take the long way. */
 size_t publish_fast(struct channel *channel, struct bytes input);
-void publish_cache_free(struct channel *channel);
+
+/* ---- on_tx.c ---- */
+
+/* Keeps a message (whose reference it takes) and its route for the commit. */
+void tx_publish(struct channel *channel, const struct route *route, struct message *message,
+		bool mandatory);
+/* Notes that the commit settles this slot. */
+void tx_settle(struct channel *channel, struct unacked_slot *slot, enum settle how);
+/* Forgets the transaction with its channel. */
+void tx_end(struct channel *channel);
+
+/* ---- reply_to.c: direct reply-to ---- */
+
+#define REPLY_TO_QUEUE "amq.rabbitmq.reply-to"
+
+/* A channel that waits for direct replies. */
+struct reply_consumer {
+	struct map_node node;	 // in session->replies
+	struct bytes token;	 // owns; the name that leads here
+	struct bytes tag;	 // owns; consumer tag
+	struct channel *channel; // borrows for good
+};
+
+/* Whether the name is that of the pseudo-queue, or has the form of a token. */
+bool reply_is_pseudo_queue(struct bytes name);
+/* Whether somebody waits behind the name; for the pseudo-queue itself always. */
+bool reply_exists(const struct session *session, struct bytes name);
+/* basic.consume of the pseudo-queue. NULL or what refuses. */
+const struct reply *reply_consume(struct channel *channel, const struct basic_consume *m);
+/* Ends the channel's consumer of replies, when it has one. */
+void reply_end(struct channel *channel);
+/* Delivers a message of the default exchange whose keys are tokens; whether anybody got it. */
+bool reply_publish(const struct session *session, struct message *message);
 
 /* ---- deliver.c ---- */
 
@@ -229,26 +342,12 @@ void deliver_get_ok(struct channel *channel, const struct entry *entry, uint64_t
 		    uint64_t ready_left);
 /* basic.return 312 with its content. */
 void deliver_return(struct channel *channel, struct message *message);
+/* basic.deliver of a direct reply. */
+void deliver_reply(struct channel *channel, struct bytes consumer_tag, struct message *message);
 /* Sends basic.cancel for consumers that the broker ended. */
 void session_send_cancels(struct session *session);
 /* Forgets those of a channel that ends. */
 void session_forget_cancels(struct channel *channel);
-
-/* ---- settle.c: acknowledgements and the credit that they give back ---- */
-
-enum settle {
-	SETTLE_ACK,
-	SETTLE_REJECT, // refused for good
-	SETTLE_REQUEUE
-};
-
-/* Settles one tag, or all up to it; tag 0 with multiple is all. NULL or 406 `unknown delivery tag N`. */
-const struct reply *settle_tags(struct channel *channel, uint64_t tag, bool multiple,
-				enum settle how);
-/* All unacked entries go back to their places. */
-void settle_requeue_all(struct channel *channel);
-/* The limit shared by the channel's consumers (basic.qos global=true); 0: none. */
-void settle_set_global_prefetch(struct channel *channel, uint32_t limit);
 
 /* ---- names.c ---- */
 
@@ -287,7 +386,7 @@ enum client_capability {
 };
 
 enum client_quirk {
-	QUIRK_QOS_LIVE = 1 // py-amqp: basic.qos global=false acts on live consumers too
+	QUIRK_QOS_LIVE = 1 // basic.qos global=false acts on the channel's live consumers too
 };
 
 struct connection {
@@ -300,6 +399,7 @@ struct connection {
 	uint8_t capabilities;	     // enum client_capability, or-ed
 	uint8_t quirks;		     // enum client_quirk, or-ed
 	bool published;		     // since the last look: memory and consumers may want a pause
+	bool counted;		     // among the connections of its vhost and its user
 	uint16_t channel_max;	     // 0: no limit
 	uint16_t heartbeat_s;	     // 0: off
 	uint32_t frame_max;	     // octets of a whole frame; 0: no limit
@@ -370,6 +470,19 @@ void connection_forget_body(struct connection *connection, const struct channel 
 void connection_abort(struct connection *connection, const char *why);
 /* Changes the state, and the deadline that belongs to it. */
 void connection_set_state(struct connection *connection, enum connection_state state);
+struct channel *connection_channel(const struct connection *connection, uint16_t id);
+void connection_add_channel(struct connection *connection, struct channel *channel);
+void connection_remove_channel(struct connection *connection, struct channel *channel);
+/* Channels end, exclusive queues go. */
+void connection_end_channels(struct connection *connection);
+
+/* ---- pauses.c ---- */
+
+void pauses_init(struct connection *connection);
+/* Ends all of them, without the answers that were held. */
+void pauses_end(struct connection *connection);
+/* What a connection that has just published may have to wait for. */
+void pauses_after_publish(struct connection *connection);
 /* Holds input until lsn is stable, so that no frame behind the present one is handled before; then the
  * answer (NULL: none) goes out first. */
 void connection_hold(struct connection *connection, uint64_t lsn, uint16_t channel,
@@ -378,11 +491,6 @@ void connection_hold(struct connection *connection, uint64_t lsn, uint16_t chann
 bool connection_release(struct connection *connection);
 /* Memory is there again: a blocked publisher is told and goes on. */
 void connection_unblock(struct connection *connection);
-struct channel *connection_channel(const struct connection *connection, uint16_t id);
-void connection_add_channel(struct connection *connection, struct channel *channel);
-void connection_remove_channel(struct connection *connection, struct channel *channel);
-/* Channels end, exclusive queues go. */
-void connection_end_channels(struct connection *connection);
 
 /* ---- heartbeat.c ---- */
 
@@ -402,6 +510,11 @@ const struct reply *connection_method(struct connection *connection, struct byte
 void handshake_protocol_header(struct connection *connection, const uint8_t *octets);
 /* The frame of connection.start; caller owns. */
 struct bytes handshake_start_frame(const struct session_options *options);
+
+/* ---- quirks.c ---- */
+
+/* What clients of this product need (enum client_quirk, or-ed); none of nearly all. */
+unsigned quirks_of(struct bytes product);
 
 /* ---- sasl.c ---- */
 

@@ -55,6 +55,15 @@ readable_queue(struct channel *channel, struct bytes name, struct queue **queue)
 	return queue_check_access(*queue, &channel->connection->owner);
 }
 
+static bool
+tag_is_used(const struct channel *channel, struct bytes tag)
+{
+	if (tag.n == 0)
+		return false;
+	return find_consumer(channel, tag) != NULL ||
+	       (channel->reply != NULL && bytes_equal(channel->reply->tag, tag));
+}
+
 static const struct reply *
 check_consumer_count(const struct channel *channel)
 {
@@ -74,6 +83,7 @@ on_basic_consume(struct channel *channel, const struct basic_consume *m)
 		.no_ack = m->no_ack,
 		.exclusive = m->exclusive,
 		.prefetch_limit = channel->consumer_prefetch,
+		.global_limit = channel->prefetch.limit != 0,
 		.ops = &session_consumer_ops,
 		.channel = channel,
 	};
@@ -84,9 +94,11 @@ on_basic_consume(struct channel *channel, const struct basic_consume *m)
 
 	if (refusal != NULL)
 		return refusal;
-	if (spec.tag.n != 0 && find_consumer(channel, spec.tag) != NULL)
+	if (tag_is_used(channel, spec.tag))
 		return refuse(NOT_ALLOWED, "attempt to reuse consumer tag '%.*s'",
 			      BYTES_ARGS(spec.tag));
+	if (bytes_equal(m->queue, BYTES(REPLY_TO_QUEUE)))
+		return reply_consume(channel, m);
 	refusal = readable_queue(channel, m->queue, &queue);
 	if (refusal == NULL)
 		refusal = consumer_check(queue, &spec);
@@ -112,6 +124,8 @@ on_basic_cancel(struct channel *channel, const struct basic_cancel *m)
 						       .basic_cancel_ok = {m->consumer_tag}});
 	if (consumer != NULL)
 		channel_remove_consumer(channel, consumer);
+	else if (channel->reply != NULL && bytes_equal(channel->reply->tag, m->consumer_tag))
+		reply_end(channel);
 	return NULL;
 }
 
@@ -174,7 +188,7 @@ on_basic_recover(struct channel *channel, const struct basic_recover *m)
 		return refuse(NOT_IMPLEMENTED, "requeue=false");
 	/* before the redeliveries; those come at the end of the turn */
 	channel_send(channel, &(struct method){.id = METHOD_basic_recover_ok});
-	settle_requeue_all(channel);
+	settle_recover(channel);
 	return NULL;
 }
 
@@ -183,13 +197,15 @@ on_basic_recover_async(struct channel *channel, const struct basic_recover_async
 {
 	if (!m->requeue)
 		return refuse(NOT_IMPLEMENTED, "requeue=false");
-	settle_requeue_all(channel);
+	settle_recover(channel);
 	return NULL;
 }
 
 const struct reply *
 on_confirm_select(struct channel *channel, const struct confirm_select *m)
 {
+	if (channel->tx != NULL)
+		return refuse(PRECONDITION_FAILED, "cannot switch from tx to confirm mode");
 	channel->confirm.on = true;
 	if (!m->nowait)
 		channel_send(channel, &(struct method){.id = METHOD_confirm_select_ok});

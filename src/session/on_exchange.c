@@ -4,6 +4,7 @@
  */
 #include "broker/binding.h"
 #include "broker/exchange.h"
+#include "broker/limits.h"
 #include "handlers.h"
 
 static const struct reply *
@@ -21,7 +22,7 @@ refuse_default_exchange(struct bytes name)
 	return refuse(ACCESS_REFUSED, "operation not permitted on the default exchange");
 }
 
-/* A new exchange: reserved names, then what an alternate exchange needs. */
+/* A new exchange: reserved names, what an alternate exchange needs, the limit. */
 static const struct reply *
 check_new(const struct channel *channel, const struct exchange_spec *spec)
 {
@@ -30,10 +31,13 @@ check_new(const struct channel *channel, const struct exchange_spec *spec)
 
 	if (refusal == NULL)
 		refusal = exchange_check_arguments(channel_vhost(channel), spec);
-	if (refusal != NULL || alternate.n == 0)
-		return refusal;
-	refusal = check(channel, PERMISSION_READ, spec->name);
-	return refusal != NULL ? refusal : check(channel, PERMISSION_WRITE, alternate);
+	if (refusal == NULL && alternate.n != 0)
+		refusal = check(channel, PERMISSION_READ, spec->name);
+	if (refusal == NULL && alternate.n != 0)
+		refusal = check(channel, PERMISSION_WRITE, alternate);
+	if (refusal == NULL)
+		refusal = limits_check_exchange(channel_vhost(channel), spec->name);
+	return refusal;
 }
 
 static const struct reply *
@@ -149,6 +153,9 @@ on_exchange_bind(struct channel *channel, const struct exchange_bind *m)
 	spec.source = exchange_need(channel_vhost(channel), source, &refusal);
 	if (spec.source == NULL)
 		return refusal;
+	refusal = user_check_topic(channel_user(channel), spec.source, PERMISSION_READ, spec.key);
+	if (refusal != NULL)
+		return refusal;
 	spec.exchange = exchange_need(channel_vhost(channel), destination, &refusal);
 	if (spec.exchange == NULL)
 		return refusal;
@@ -172,6 +179,11 @@ on_exchange_unbind(struct channel *channel, const struct exchange_unbind *m)
 	if (refusal != NULL)
 		return refusal;
 	spec.source = exchange_find(channel_vhost(channel), source);
+	if (spec.source != NULL)
+		refusal = user_check_topic(channel_user(channel), spec.source, PERMISSION_READ,
+					   spec.key);
+	if (refusal != NULL)
+		return refusal;
 	spec.exchange = exchange_find(channel_vhost(channel), destination);
 	if (spec.source != NULL && spec.exchange != NULL)
 		binding_remove(&spec);

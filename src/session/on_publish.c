@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * basic.publish and its content (amqp.md 1.5, 7.1). The publish frame is kept in the channel's cache: it
- * is what the content that follows belongs to, and when the next publish is the same, octet for octet,
- * exchange, permission and route are known already. A publish that lies whole in the input takes the
- * fast path; any other is put together frame by frame, its body octets as they arrive.
+ * basic.publish (amqp.md 7.1). The publish frame is kept in the channel's cache: it is what the content
+ * that follows belongs to, and when the next publish is the same, octet for octet, exchange, permission
+ * and route are known already. A publish that lies whole in the input takes the fast path; any other is
+ * put together frame by frame (content.c).
  */
 #include "broker/exchange.h"
 #include "internal.h"
-
-#define BODY_SIZE_LIMIT 536870912 // refused by the header already (amqp.md 1.3)
 
 /* ---- the cache ---- */
 
@@ -32,9 +30,8 @@ cache_stands(const struct channel *channel)
 	       cache->permission_version == channel_broker(channel)->permission_version;
 }
 
-/* Makes the cache one of this frame, empty unless it was that of the same frame. */
-static void
-cache_take(struct channel *channel, struct bytes payload, const struct basic_publish *m)
+void
+publish_cache_take(struct channel *channel, struct bytes payload, const struct basic_publish *m)
 {
 	struct publish_cache *cache = channel->cache;
 
@@ -49,26 +46,24 @@ cache_take(struct channel *channel, struct bytes payload, const struct basic_pub
 	memcpy(cache->frame, payload.p, payload.n);
 	cache->frame_size = (uint32_t)payload.n;
 	cache->exchange = NULL;
+	cache->routed = false;
 	cache->exchange_name = bytes_of(cache->frame + (m->exchange.p - payload.p), m->exchange.n);
 	cache->key = bytes_of(cache->frame + (m->routing_key.p - payload.p), m->routing_key.n);
 	cache->mandatory = m->mandatory;
 }
 
-/* Finds exchange and route for what the cache holds, unless they stand already (amqp.md 7.1, 2 to 4). */
+/* Finds the exchange of what the cache holds, unless it stands already (amqp.md 7.1, 2 to 4). */
 static const struct reply *
-cache_resolve(struct channel *channel, const struct message *message)
+cache_resolve(struct channel *channel)
 {
 	struct publish_cache *cache = channel->cache;
 	struct vhost *vhost = channel_vhost(channel);
 	const struct reply *refusal;
 
-	if (cache_stands(channel)) {
-		if (cache->route.by_headers)
-			exchange_route(cache->exchange, cache->key, message_properties(message),
-				       &cache->route);
+	if (cache_stands(channel))
 		return NULL;
-	}
 	cache->exchange = NULL;
+	cache->routed = false;
 	refusal = user_check(channel_user(channel), vhost, PERMISSION_WRITE, RESOURCE_EXCHANGE,
 			     cache->exchange_name);
 	if (refusal != NULL)
@@ -84,178 +79,121 @@ cache_resolve(struct channel *channel, const struct message *message)
 	}
 	cache->routing_version = vhost->routing_version;
 	cache->permission_version = channel_broker(channel)->permission_version;
-	exchange_route(cache->exchange, cache->key, message_properties(message), &cache->route);
 	return NULL;
 }
 
+/* Finds the queues, unless they are known. More keys than the one of the frame are not remembered. */
+static void
+cache_route(struct publish_cache *cache, struct message *message, const struct keys *keys)
+{
+	if (cache->routed && keys->count == 1)
+		return;
+	exchange_route(cache->exchange, keys->items, keys->count, message, &cache->route);
+	cache->routed = keys->count == 1 && !cache->route.uncacheable;
+}
+
 /* ---- publishing ---- */
+
+struct message *
+publish_new(const struct channel *channel, struct bytes header, uint32_t body_size, unsigned facts)
+{
+	const struct publish_cache *cache = channel->cache;
+	unsigned flags = (facts & FACT_PERSISTENT ? MESSAGE_PERSISTENT : 0) |
+			 (facts & FACT_CC ? MESSAGE_HAS_CC : 0);
+
+	return message_new(cache->exchange_name, cache->key, header, body_size, (uint16_t)flags);
+}
+
+/* The message as consumers get it, which is the one that was published or another; a reference of its own. */
+static struct message *
+publish_changed(struct channel *channel, struct message *message, unsigned facts)
+{
+	struct message *changed;
+	struct buf header;
+
+	if (likely(!(facts & (FACT_BCC | FACT_REPLY_TO))))
+		return message_ref(message);
+	buf_init(&header, 0);
+	publish_change_header(channel, message_header(message), &header);
+	changed = publish_new(channel, buf_bytes(&header), message->body_size, facts);
+	buf_fini(&header);
+	if (message->body_size != 0)
+		memcpy(message_body_room(changed), message_body(message).p, message->body_size);
+	return changed;
+}
+
+struct publish_result
+publish_effect(struct channel *channel, const struct route *route, struct message *message,
+	       bool mandatory)
+{
+	struct publish_result result = {0, false};
+	bool replied = false;
+
+	if (message->exchange_size == 0)
+		replied = reply_publish(channel->connection->session, message);
+	if (likely(route->count > 0))
+		result = queue_publish(channel_broker(channel), route, message);
+	else if (mandatory && !replied)
+		deliver_return(channel, message);
+	return result;
+}
 
 /* Gives the message, complete now, to the queues of the cache's route. */
 static void
 publish_routed(struct channel *channel, struct message *message)
 {
-	struct broker *broker = channel_broker(channel);
 	struct publish_cache *cache = channel->cache;
-	struct publish_result result = {0, false};
+	struct publish_result result;
 
 	cache->exchange->publish_in++;
-	if (likely(cache->route.count > 0))
-		result = queue_publish(broker, &cache->route, message);
-	else if (cache->mandatory)
-		deliver_return(channel, message);
+	channel->connection->published = true;
+	if (unlikely(channel->tx != NULL)) {
+		tx_publish(channel, &cache->route, message, cache->mandatory);
+		return;
+	}
+	result = publish_effect(channel, &cache->route, message, cache->mandatory);
 	message_unref(message);
 	if (channel->confirm.on) {
-		confirm_publish(&channel->confirm, result, broker->stable);
+		confirm_publish(&channel->confirm, result, channel_broker(channel)->stable);
 		channel_confirms_changed(channel);
 	}
-	channel->connection->published = true;
 }
 
+/* Topic permissions, for each key; a route that is known was admitted before. */
 static const struct reply *
-publish_message(struct channel *channel, struct message *message)
+check_topics(const struct channel *channel, const struct keys *keys)
 {
-	const struct reply *refusal = cache_resolve(channel, message);
+	const struct publish_cache *cache = channel->cache;
+	const struct reply *refusal = NULL;
 
-	if (refusal != NULL) {
-		message_unref(message);
-		return refusal;
-	}
-	publish_routed(channel, message);
-	return NULL;
-}
-
-/* ---- content, frame by frame ---- */
-
-void
-content_drop(struct channel *channel)
-{
-	struct content *content = &channel->content;
-
-	connection_forget_body(channel->connection, channel);
-	if (content->message != NULL)
-		message_unref(content->message);
-	content->message = NULL;
-}
-
-const struct reply *
-content_begin(struct channel *channel, struct bytes payload, const struct basic_publish *m)
-{
-	channel->content = (struct content){.state = CONTENT_HEADER};
-	if (channel->state != CHANNEL_OPEN)
+	if (cache->routed && keys->count == 1)
 		return NULL;
-	if (m->immediate)
-		return refuse(NOT_IMPLEMENTED, "immediate=true");
-	cache_take(channel, payload, m);
-	return NULL;
+	for (uint32_t i = 0; i < keys->count && refusal == NULL; i++)
+		refusal = user_check_topic(channel_user(channel), cache->exchange, PERMISSION_WRITE,
+					   keys->items[i]);
+	return refusal;
 }
 
-/* The flags of a message with these properties; false when they cannot be decoded, with the letter of
- * an unknown field type or 0. The two commonest headers are known by sight: none, and a delivery mode
- * alone. */
-static bool
-message_flags(struct bytes properties, uint16_t *flags, char *bad_type)
+const struct reply *
+publish_message(struct channel *channel, struct message *message, unsigned facts)
 {
-	struct basic_properties decoded;
+	struct keys keys; // views of the message as it was published
+	const struct reply *refusal = cache_resolve(channel);
 
-	*flags = 0;
-	*bad_type = 0;
-	if (properties.n == 2 && (properties.p[0] | (properties.p[1] & 0xfc)) == 0)
-		return true;
-	if (properties.n == 3 && properties.p[0] == 0x10 && (properties.p[1] & 0xfc) == 0) {
-		*flags = properties.p[2] == 2 ? MESSAGE_PERSISTENT : 0;
-		return true;
+	keys_init(&keys, message_key(message));
+	if (refusal == NULL)
+		refusal = publish_check(channel, message_properties(message), facts, &keys);
+	if (refusal == NULL)
+		refusal = check_topics(channel, &keys);
+	if (refusal == NULL) {
+		struct message *changed = publish_changed(channel, message, facts);
+
+		cache_route(channel->cache, changed, &keys);
+		publish_routed(channel, changed);
 	}
-	if (!properties_decode(&decoded, properties)) {
-		*bad_type = decoded.bad_type;
-		return false;
-	}
-	if ((decoded.flags & PROPERTY_delivery_mode) && decoded.delivery_mode == 2)
-		*flags = MESSAGE_PERSISTENT;
-	return true;
-}
-
-static const struct reply *
-content_complete(struct channel *channel)
-{
-	struct content *content = &channel->content;
-	struct message *message = content->message;
-
-	content->state = CONTENT_NONE;
-	content->message = NULL;
-	if (channel->state != CHANNEL_OPEN)
-		return NULL;
-	if (message == NULL)
-		return refuse(PRECONDITION_FAILED,
-			      "message size %llu is larger than configured max size %u",
-			      (unsigned long long)content->body_size,
-			      channel_broker(channel)->options.message_size_max);
-	return publish_message(channel, message);
-}
-
-const struct reply *
-content_header(struct channel *channel, struct bytes payload)
-{
-	struct content *content = &channel->content;
-	struct content_header header;
-	uint16_t flags;
-	char bad_type;
-
-	if (!content_header_decode(&header, payload))
-		return refuse(FRAME_ERROR, "cannot decode content properties");
-	if (header.class_id != 60)
-		return refuse(UNEXPECTED_FRAME,
-			      "expected content header for class 60, got one for class %u instead",
-			      header.class_id);
-	if (header.weight != 0)
-		return refuse(UNEXPECTED_FRAME, "expected content header for class 60, got non "
-						"content header frame instead");
-	if (header.body_size > BODY_SIZE_LIMIT)
-		return refuse(FRAME_ERROR, "content body size %llu exceeds maximum allowed size %u",
-			      (unsigned long long)header.body_size, BODY_SIZE_LIMIT);
-	if (!message_flags(header.properties, &flags, &bad_type))
-		return bad_type == 0 ? refuse(FRAME_ERROR, "cannot decode content properties")
-				     : refuse(SYNTAX_ERROR,
-					      "unknown field type '%c' in the headers", bad_type);
-	content->state = CONTENT_BODY;
-	content->body_size = header.body_size;
-	content->body_received = 0;
-	if (channel->state == CHANNEL_OPEN &&
-	    header.body_size <= channel_broker(channel)->options.message_size_max)
-		content->message = message_new(channel->cache->exchange_name, channel->cache->key,
-					       payload, (uint32_t)header.body_size, flags);
-	return content->body_size == 0 ? content_complete(channel) : NULL;
-}
-
-const struct reply *
-content_body(struct channel *channel, struct bytes octets)
-{
-	struct content *content = &channel->content;
-
-	if (octets.n > content->body_size - content->body_received)
-		return refuse(FRAME_ERROR, "content body frame exceeds remaining content size");
-	if (content->message != NULL && octets.n != 0)
-		memcpy(message_body_room(content->message) + content->body_received, octets.p,
-		       octets.n);
-	return content_advance(channel, (uint32_t)octets.n);
-}
-
-uint8_t *
-content_body_room(const struct channel *channel)
-{
-	const struct content *content = &channel->content;
-
-	return content->message == NULL
-		       ? NULL
-		       : message_body_room(content->message) + content->body_received;
-}
-
-const struct reply *
-content_advance(struct channel *channel, uint32_t octets)
-{
-	struct content *content = &channel->content;
-
-	content->body_received += octets;
-	return content->body_received == content->body_size ? content_complete(channel) : NULL;
+	keys_fini(&keys);
+	message_unref(message);
+	return refusal;
 }
 
 /* ---- the fast path ---- */
@@ -286,7 +224,7 @@ publish_fast(struct channel *channel, struct bytes input)
 	struct bytes body = {NULL, 0};
 	struct content_header header;
 	struct message *message;
-	uint16_t flags;
+	unsigned facts;
 	char bad_type;
 
 	if (!whole_frame(p, end, FRAME_METHOD, channel->id, &payload) ||
@@ -296,7 +234,8 @@ publish_fast(struct channel *channel, struct bytes input)
 	if (!whole_frame(p, end, FRAME_HEADER, channel->id, &payload) ||
 	    payload.n > channel->connection->payload_max ||
 	    !content_header_decode(&header, payload) || header.class_id != 60 ||
-	    header.weight != 0 || !message_flags(header.properties, &flags, &bad_type))
+	    header.weight != 0 || !publish_facts(header.properties, &facts, &bad_type) ||
+	    (facts & ~(unsigned)FACT_PERSISTENT) != 0)
 		return 0;
 	p += FRAME_OVERHEAD + payload.n;
 	if (header.body_size != 0) {
@@ -306,18 +245,25 @@ publish_fast(struct channel *channel, struct bytes input)
 			return 0;
 		p += FRAME_OVERHEAD + body.n;
 	}
-	message = message_new(cache->exchange_name, cache->key, payload, (uint32_t)body.n, flags);
+	message = message_new(cache->exchange_name, cache->key, payload, (uint32_t)body.n,
+			      facts & FACT_PERSISTENT ? MESSAGE_PERSISTENT : 0);
 	if (body.n != 0)
 		memcpy(message_body_room(message), body.p, body.n);
-	if (unlikely(cache->route.by_headers))
-		cache_resolve(channel, message);
 	publish_routed(channel, message);
 	return (size_t)(p - input.p);
+}
+
+const struct route *
+publish_route(const struct channel *channel)
+{
+	if (channel->cache == NULL || !cache_stands(channel))
+		return NULL;
+	return &channel->cache->route;
 }
 
 bool
 publish_fast_ready(const struct channel *channel)
 {
 	return channel->state == CHANNEL_OPEN && channel->content.state == CONTENT_NONE &&
-	       channel->cache != NULL && cache_stands(channel);
+	       channel->cache != NULL && channel->cache->routed && cache_stands(channel);
 }

@@ -34,6 +34,18 @@ answer_declare(struct channel *channel, const struct queue *queue, bool nowait)
 					}});
 }
 
+/* Whoever asks for a pseudo-queue asks whether somebody waits for replies (amqp.md 7.12). */
+static const struct reply *
+declare_pseudo_queue(struct channel *channel, struct bytes name, bool nowait)
+{
+	if (!reply_exists(channel->connection->session, name))
+		return refuse_missing(channel, name);
+	channel_answer(channel, nowait, 0,
+		       &(struct method){.id = METHOD_queue_declare_ok,
+					.queue_declare_ok = {.queue = name, .consumer_count = 1}});
+	return NULL;
+}
+
 /* Any one permission will do (amqp.md 6.1). */
 static const struct reply *
 check_any(const struct channel *channel, struct bytes name)
@@ -136,6 +148,8 @@ on_queue_declare(struct channel *channel, const struct queue_declare *m)
 	};
 	bool named = spec.name.n != 0;
 
+	if (reply_is_pseudo_queue(spec.name))
+		return declare_pseudo_queue(channel, spec.name, m->nowait);
 	if (m->passive)
 		return declare_passive(channel, spec.name, m->nowait);
 	if (!named)
@@ -166,6 +180,9 @@ on_queue_bind(struct channel *channel, const struct queue_bind *m)
 	struct binding_spec spec = {.key = m->routing_key, .arguments = m->arguments};
 	const struct reply *refusal = channel_queue_name(channel, &name);
 
+	if (refusal == NULL && reply_is_pseudo_queue(name))
+		refusal = refuse(ACCESS_REFUSED,
+				 "cannot bind or unbind to a volatile (direct reply-to) queue");
 	if (refusal == NULL && m->queue.n == 0 && spec.key.n == 0)
 		spec.key = name;
 	if (refusal == NULL)
@@ -174,6 +191,9 @@ on_queue_bind(struct channel *channel, const struct queue_bind *m)
 		return refusal;
 	spec.source = exchange_need(vhost, source, &refusal);
 	if (spec.source == NULL)
+		return refusal;
+	refusal = user_check_topic(channel_user(channel), spec.source, PERMISSION_READ, spec.key);
+	if (refusal != NULL)
 		return refusal;
 	spec.queue = queue_need(vhost, name, &refusal);
 	if (spec.queue == NULL)
@@ -205,6 +225,11 @@ on_queue_unbind(struct channel *channel, const struct queue_unbind *m)
 	if (refusal != NULL)
 		return refusal;
 	spec.source = exchange_find(vhost, source);
+	if (spec.source != NULL)
+		refusal = user_check_topic(channel_user(channel), spec.source, PERMISSION_READ,
+					   spec.key);
+	if (refusal != NULL)
+		return refusal;
 	spec.queue = queue_find(vhost, name);
 	/* what is not bound is unbound, whoever asks */
 	if (spec.source != NULL && spec.queue != NULL && binding_exists(&spec)) {

@@ -24,6 +24,7 @@ session_options_default(void)
 		.version = "3.13.7",
 		.pannier_version = PACKAGE_VERSION,
 		.cluster_name = "pannier",
+		.node_name = "pannier",
 	};
 
 	map_init(&options.loopback_users);
@@ -70,6 +71,7 @@ session_new(struct broker *broker, struct net *net, const struct session_options
 	session->broker = broker;
 	session->net = net;
 	list_init(&session->connections);
+	map_init(&session->replies);
 	list_init(&session->confirming);
 	list_init(&session->cancelled);
 	list_init(&session->held);
@@ -88,6 +90,7 @@ session_free(struct session **session)
 	if (s == NULL)
 		return;
 	assert(list_empty(&s->connections));
+	map_fini(&s->replies);
 	bytes_drop(&s->start_frame);
 	free_loopback_users(&s->options.loopback_users);
 	pool_fini(&s->connections_pool);
@@ -119,26 +122,47 @@ release_holds(struct session *session)
 		connection_release(connection);
 }
 
-/* Publishers go on once memory has fallen to 95 % of the limit; as many in a turn as there is room for
- * their next reads. */
+/* Octets that publishers may bring in before memory is short; after an alarm, 0 until it has fallen to
+ * 95 % of the limit. */
+static size_t
+memory_room(const struct session *session)
+{
+	size_t limit = session->broker->options.memory_limit;
+	size_t held = mem_in_use();
+
+	if (limit == 0)
+		return SIZE_MAX;
+	if (held > (session->memory_alarm ? limit - limit / 20 : limit))
+		return 0;
+	return limit - held;
+}
+
+/* As many go on in a turn as there is room for their next reads. */
 static void
 unblock_publishers(struct session *session)
 {
 	size_t budget = net_options(session->net)->read_budget;
-	size_t limit = session->broker->options.memory_limit;
-	size_t held = mem_held();
+	size_t room = memory_room(session);
 	struct connection *connection;
 
-	if (session->memory_alarm && limit != 0 && held > limit - limit / 20)
+	if (room == 0)
 		return;
 	if (session->memory_alarm)
 		log_info("memory is there again: %zu publishers go on", session->blocked.count);
 	session->memory_alarm = false;
-	while ((limit == 0 || held + budget <= limit) &&
-	       (connection = list_first(&session->blocked, struct connection, blocked)) != NULL) {
+	for (; room >= budget; room -= budget) {
+		connection = list_first(&session->blocked, struct connection, blocked);
+		if (connection == NULL)
+			return;
 		connection_unblock(connection);
-		held += budget;
 	}
+}
+
+bool
+session_work_left(const struct session *session)
+{
+	return !list_empty(&session->blocked) &&
+	       memory_room(session) >= net_options(session->net)->read_budget;
 }
 
 void

@@ -4,6 +4,7 @@
  * that it gives back.
  */
 #include "internal.h"
+#include "util/buf.h"
 
 static void
 channel_credit(struct channel *channel)
@@ -67,27 +68,60 @@ static settle_function *const settle_functions[] = {
 	[SETTLE_REQUEUE] = slot_requeue,
 };
 
+void
+settle_now(struct channel *channel, uint64_t tag, enum settle how)
+{
+	struct unacked_slot copy = *unacked_find(&channel->unacked, tag);
+
+	unacked_remove(&channel->unacked, tag);
+	settle_functions[how](channel, &copy);
+}
+
+/* What a multiple acknowledgement in a transaction visits. */
+struct tx_visit {
+	struct channel *channel;
+	enum settle how;
+};
+
+static void
+slot_to_tx(void *context, struct unacked_slot *slot)
+{
+	const struct tx_visit *visit = context;
+
+	if (!slot->in_tx)
+		tx_settle(visit->channel, slot, visit->how);
+}
+
+static void
+settle_upto(struct channel *channel, uint64_t tag, enum settle how)
+{
+	struct tx_visit visit = {channel, how};
+
+	if (channel->tx != NULL)
+		unacked_visit(&channel->unacked, tag, slot_to_tx, &visit);
+	else
+		unacked_settle_upto(&channel->unacked, tag, settle_functions[how], channel);
+}
+
 const struct reply *
 settle_tags(struct channel *channel, uint64_t tag, bool multiple, enum settle how)
 {
 	struct unacked_slot *slot;
-	struct unacked_slot copy;
 
 	if (multiple && tag == 0) {
-		unacked_settle_upto(&channel->unacked, UINT64_MAX, settle_functions[how], channel);
+		settle_upto(channel, UINT64_MAX, how);
 		return NULL;
 	}
 	slot = unacked_find(&channel->unacked, tag);
-	if (slot == NULL)
+	if (slot == NULL || slot->in_tx)
 		return refuse(PRECONDITION_FAILED, "unknown delivery tag %llu",
 			      (unsigned long long)tag);
-	if (multiple) {
-		unacked_settle_upto(&channel->unacked, tag, settle_functions[how], channel);
-		return NULL;
-	}
-	copy = *slot;
-	unacked_remove(&channel->unacked, tag);
-	settle_functions[how](channel, &copy);
+	if (multiple)
+		settle_upto(channel, tag, how);
+	else if (channel->tx != NULL)
+		tx_settle(channel, slot, how);
+	else
+		settle_now(channel, tag, how);
 	return NULL;
 }
 
@@ -97,6 +131,40 @@ settle_requeue_all(struct channel *channel)
 	unacked_settle_all_reversed(&channel->unacked, slot_requeue, channel);
 }
 
+static void
+note_tag(void *context, struct unacked_slot *slot)
+{
+	if (!slot->in_tx)
+		buf_add(context, &slot->tag, sizeof(slot->tag));
+}
+
+void
+settle_recover(struct channel *channel)
+{
+	struct buf tags;
+	uint64_t tag;
+
+	if (channel->tx == NULL) {
+		settle_requeue_all(channel);
+		return;
+	}
+	/* what the open transaction settles is not outstanding any more */
+	buf_init(&tags, 0);
+	unacked_visit(&channel->unacked, UINT64_MAX, note_tag, &tags);
+	for (size_t at = 0; at < tags.n; at += sizeof(tag)) {
+		memcpy(&tag, tags.p + at, sizeof(tag));
+		settle_now(channel, tag, SETTLE_REQUEUE);
+	}
+	buf_fini(&tags);
+}
+
+static void
+slot_charge_global(void *context, struct unacked_slot *slot)
+{
+	(void)context;
+	slot->global = true;
+}
+
 /* A new limit for the whole channel. What is unacked when it is set counts from the start. */
 void
 settle_set_global_prefetch(struct channel *channel, uint32_t limit)
@@ -104,7 +172,7 @@ settle_set_global_prefetch(struct channel *channel, uint32_t limit)
 	struct prefetch *prefetch = &channel->prefetch;
 
 	if (prefetch->limit == 0 && limit != 0) {
-		unacked_charge_global(&channel->unacked);
+		unacked_visit(&channel->unacked, UINT64_MAX, slot_charge_global, NULL);
 		prefetch->used = (uint32_t)channel->unacked.count;
 	}
 	prefetch->limit = limit;

@@ -227,11 +227,19 @@ unacked_settle_all_reversed(struct unacked *u,
 }
 
 void
-unacked_charge_global(struct unacked *u)
+unacked_visit(struct unacked *u, uint64_t upto,
+	      void (*visit)(void *context, struct unacked_slot *slot), void *context)
 {
-	for (uint32_t i = u->first; i < u->end; i++)
-		for (uint32_t at = 0; at < u->blocks[i]->end; at++)
-			u->blocks[i]->slots[at].global = true;
+	for (uint32_t i = u->first; i < u->end; i++) {
+		struct unacked_block *block = u->blocks[i];
+
+		for (uint32_t at = block->first; at < block->end; at++) {
+			if (block->slots[at].tag > upto)
+				return;
+			if (block->slots[at].entry.message != NULL)
+				visit(context, &block->slots[at]);
+		}
+	}
 }
 
 void

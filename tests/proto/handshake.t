@@ -268,8 +268,7 @@ for name "nosuch" "" "//" "/x"
 	> c1 0 connection.open virtual_host="${name}"
 	hard 530 connection.open "vhost ${name} not found"
 
-# With the configuration alone every user of pannierd has permissions in /.
-== [oracle] a user without permissions in the vhost
+== a user without permissions in the vhost
 connect
 header
 < c1 0 connection.start
@@ -376,6 +375,32 @@ hard 504 connection.tune_ok "unexpected method in connection state running"
 open
 > c1 0 connection.close_ok
 hard 504 connection.close_ok "unexpected method in connection state running"
+
+== a new secret is taken without effect
+open
+> c1 0 connection.update_secret new_secret="guest" reason="why"
+< c1 0 connection.update_secret_ok
+> c1 0 connection.update_secret new_secret="" reason=""
+< c1 0 connection.update_secret_ok
+> c1 0 connection.update_secret new_secret=20000*"x" reason=""
+< c1 0 connection.update_secret_ok
+> c1 1 channel.flow active
+< c1 1 channel.flow_ok active
+
+== but only in an open connection
+connect
+header
+< c1 0 connection.start
+> c1 0 connection.start_ok mechanism="PLAIN" response="\0guest\0guest" locale="en_US"
+< c1 0 connection.tune
+> c1 0 connection.tune_ok channel_max=2047 frame_max=131072
+> c1 0 connection.update_secret new_secret="guest" reason=""
+hard 504 connection.update_secret "unexpected method in connection state opening"
+
+== and on channel 0
+open
+> c1 1 connection.update_secret new_secret="guest" reason=""
+hard 503 connection.update_secret "unimplemented method"
 
 == close is answered and what follows it is ignored
 open

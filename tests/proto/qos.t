@@ -239,6 +239,94 @@ quiet "l.a"
 > basic.ack delivery_tag=2
 < basic.deliver consumer_tag="b" delivery_tag=3
 
+== a limit of 0 is none
+open
+> queue.declare queue="l.a" exclusive
+< queue.declare_ok
+> basic.qos prefetch_count=1
+< basic.qos_ok
+> basic.qos prefetch_count=0
+< basic.qos_ok
+> basic.consume queue="l.a" consumer_tag="a"
+< basic.consume_ok
+for i 1..5
+	> basic.publish exchange="" routing_key="l.a" body="m${i}"
+for i 1..5
+	< basic.deliver body="m${i}"
+
+== lowering the global limit takes nothing back
+open
+> queue.declare queue="l.a" exclusive
+< queue.declare_ok
+> basic.qos prefetch_count=3 global
+< basic.qos_ok
+> basic.consume queue="l.a" consumer_tag="a"
+< basic.consume_ok
+for i 1..5
+	> basic.publish exchange="" routing_key="l.a" body="m${i}"
+for i 1..3
+	< basic.deliver body="m${i}" delivery_tag=$i
+> basic.qos prefetch_count=1 global
+< basic.qos_ok
+quiet "l.a"
+> basic.ack delivery_tag=2 multiple
+quiet "l.a"
+> basic.ack delivery_tag=3
+< basic.deliver body="m4" delivery_tag=4
+quiet "l.a"
+
+== deliveries without acknowledgements do not count towards the global limit, but wait for it
+open
+> queue.declare queue="l.a" exclusive
+< queue.declare_ok
+> queue.declare queue="l.b" exclusive
+< queue.declare_ok
+> basic.qos prefetch_count=2 global
+< basic.qos_ok
+> basic.consume queue="l.a" consumer_tag="a" no_ack
+< basic.consume_ok
+> basic.consume queue="l.b" consumer_tag="b"
+< basic.consume_ok
+for i 1..4
+	> basic.publish exchange="" routing_key="l.a" body="a${i}"
+	< basic.deliver consumer_tag="a" body="a${i}"
+for i 1..3
+	> basic.publish exchange="" routing_key="l.b" body="b${i}"
+< basic.deliver consumer_tag="b" body="b1" delivery_tag=5
+< basic.deliver consumer_tag="b" body="b2" delivery_tag=6
+> basic.publish exchange="" routing_key="l.a" body="a5"
+quiet "l.a" "l.b"
+> basic.ack delivery_tag=6 multiple
+any_order
+	< basic.deliver consumer_tag="b" body="b3"
+	< basic.deliver consumer_tag="a" body="a5"
+
+== a quorum queue takes no consumer while the channel has a limit for all
+open
+> queue.declare queue="l.quorum" durable arguments={x-queue-type="quorum"}
+< queue.declare_ok
+> basic.qos prefetch_count=5 global
+< basic.qos_ok
+> basic.consume queue="l.quorum" consumer_tag="a"
+hard 540 basic.consume "queue 'l.quorum' in vhost '/' does not support global qos"
+open
+> basic.consume queue="l.quorum" arguments={x-priority="high"}
+soft 406 basic.consume ~"invalid arg 'x-priority' for queue 'l\.quorum' in vhost '/': .*"
+> basic.qos prefetch_count=5 global
+< basic.qos_ok
+> basic.qos prefetch_count=0 global
+< basic.qos_ok
+> basic.consume queue="l.quorum" consumer_tag="a"
+< basic.consume_ok
+> basic.cancel consumer_tag="a"
+< basic.cancel_ok
+> basic.qos prefetch_count=5
+< basic.qos_ok
+> basic.consume queue="l.quorum" consumer_tag="b"
+< basic.consume_ok
+> basic.get queue="l.quorum"
+< basic.get_empty
+
 == py-amqp raises the limit of a consumer that is there already
 open product="py-amqp"
 > queue.declare queue="l.a" exclusive

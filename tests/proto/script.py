@@ -273,7 +273,8 @@ def match(want, got, values):
         values[want.name] = got
         return None
     if isinstance(want, Pattern):
-        if not re.fullmatch(want.regex, got, re.S):
+        text = str(got).encode() if isinstance(got, int) else got
+        if not re.fullmatch(want.regex, text, re.S):
             return "does not match"
         if want.capture:
             values[want.capture] = got

@@ -105,15 +105,75 @@ class Started(Elsewhere):
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-class Pannier(Elsewhere):
-    """pannierd with the users of the transcripts; tests/lib starts and stops it."""
+class Definitions:
+    """Users, their topic permissions, and vhosts, which exist when a server starts."""
 
-    def __init__(self, build, users):
+    def __init__(self):
+        self.users, self.topics, self.vhosts = {}, {}, {}
+
+    def add(self, kind, name, args):
+        if kind == "user":
+            self.users[name] = {"password": "secret", **args}
+        elif kind == "topic_permission":
+            self.topics[name, args.pop("exchange")] = args
+        else:
+            self.vhosts[name] = args
+
+    def settings(self):
+        """As options of pannierd, which can make one vhost beside the common one: then guest, who has
+        his permissions there, gets those of the common one like any other user."""
+        out = {}
+        for name, user in self.users.items():
+            if "configure" not in user:
+                out[f"default_users.{name}.permissions"] = "none"
+            out.update({f"default_users.{name}.{key}": str(value) for key, value in user.items()})
+        for (name, exchange), patterns in self.topics.items():
+            for key, value in patterns.items():
+                out[f"default_users.{name}.topic_permissions.{exchange}.{key}"] = value
+        for name, limits in self.vhosts.items():
+            out.update({"default_vhost": name, "default_limits.vhosts.1.pattern": f"^{name}$",
+                        "default_users.guest.password": "guest",
+                        "default_users.guest.tags": "administrator"})
+            out.update({f"default_limits.vhosts.1.{key}": str(value)
+                        for key, value in limits.items()})
+        return out
+
+    def rabbitmq(self):
+        """As RabbitMQ reads definitions from a file."""
+        salt = b"salt"
+        users, permissions = [], []
+        all_of = {"configure": ".*", "write": ".*", "read": ".*"}
+        guest = {"password": "guest", "tags": "administrator", **all_of}
+        for name, user in {"guest": guest, **self.users}.items():
+            digest = hashlib.sha256(salt + user["password"].encode()).digest()
+            limits = {key.replace("_", "-"): value
+                      for key, value in user.items() if key.startswith("max_")}
+            users.append({"name": name, "tags": user.get("tags", ""), "limits": limits,
+                          "hashing_algorithm": "rabbit_password_hashing_sha256",
+                          "password_hash": base64.b64encode(salt + digest).decode()})
+            if "configure" in user:
+                permissions.append({"user": name, "vhost": "/",
+                                    **{key: user[key] for key in all_of}})
+        permissions += [{"user": "guest", "vhost": name, **all_of} for name in self.vhosts]
+        return {"users": users, "permissions": permissions,
+                "vhosts": [{"name": name} for name in ("/", *self.vhosts)],
+                "topic_permissions": [
+                    {"user": name, "vhost": "/", "exchange": exchange, **patterns}
+                    for (name, exchange), patterns in self.topics.items()],
+                "parameters": [
+                    {"vhost": name, "component": "vhost-limits", "name": "limits",
+                     "value": {key.replace("_", "-"): value for key, value in limits.items()}}
+                    for name, limits in self.vhosts.items()]}
+
+
+class Pannier(Elsewhere):
+    """pannierd with what the transcripts define; tests/lib starts and stops it."""
+
+    def __init__(self, build, definitions):
         if build:
             os.environ["PANNIER_BUILD"] = build
         os.environ.pop("PANNIER_URL", None)
-        self.settings = {f"default_users.{name}.{key}": value
-                         for name, user in users.items() for key, value in user.items()}
+        self.settings = definitions.settings()
 
     def start(self):
         try:
@@ -146,25 +206,12 @@ class Oracle(Started):
     """A node of Debian's rabbitmq-server, with a distribution port and an epmd of its own."""
 
     PROGRAM = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+    PLUGINS = ("[rabbitmq_consistent_hash_exchange,rabbitmq_random_exchange,"
+               "rabbitmq_recent_history_exchange,rabbitmq_sharding].\n")
 
-    def __init__(self, users):
+    def __init__(self, definitions):
         super().__init__()
-        self.users, self.epmd = users, None
-
-    def definitions(self):
-        salt = b"salt"
-        users, permissions = [], []
-        guest = {"password": "guest", "tags": "administrator",
-                 "configure": ".*", "write": ".*", "read": ".*"}
-        for name, user in {"guest": guest, **self.users}.items():
-            digest = hashlib.sha256(salt + user["password"].encode()).digest()
-            users.append({"name": name, "tags": user.get("tags", ""), "limits": {},
-                          "hashing_algorithm": "rabbit_password_hashing_sha256",
-                          "password_hash": base64.b64encode(salt + digest).decode()})
-            if "configure" in user:
-                permissions.append({"user": name, "vhost": "/", "configure": user["configure"],
-                                    "write": user["write"], "read": user["read"]})
-        return {"users": users, "vhosts": [{"name": "/"}], "permissions": permissions}
+        self.definitions, self.epmd = definitions, None
 
     def write(self, name, text):
         path = os.path.join(self.dir, name)
@@ -177,7 +224,7 @@ class Oracle(Started):
         self.epmd = subprocess.Popen(["epmd", "-port", epmd_port, "-address", "127.0.0.1"],
                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                      stderr=subprocess.DEVNULL, start_new_session=True)
-        definitions = self.write("definitions.json", json.dumps(self.definitions()))
+        definitions = self.write("definitions.json", json.dumps(self.definitions.rabbitmq()))
         self.write("rabbitmq.conf", f"load_definitions = {definitions}\n"
                    "max_message_size = 16777216\n"
                    "log.file.level = warning\n"
@@ -188,7 +235,7 @@ class Oracle(Started):
                    RABBITMQ_DIST_PORT=str(free_port()),
                    RABBITMQ_MNESIA_BASE=os.path.join(self.dir, "mnesia"),
                    RABBITMQ_LOG_BASE=os.path.join(self.dir, "log"),
-                   RABBITMQ_ENABLED_PLUGINS_FILE=self.write("plugins", "[].\n"),
+                   RABBITMQ_ENABLED_PLUGINS_FILE=self.write("plugins", self.PLUGINS),
                    RABBITMQ_CONFIG_FILE=os.path.join(self.dir, "rabbitmq.conf"))
         self.run([self.PROGRAM], env)
 

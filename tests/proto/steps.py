@@ -283,7 +283,9 @@ class Run(expecting.Expecting):
             self.block(line.block)
 
     def verb_user(self, line):
-        """Users exist before the server starts: see users() in run."""
+        """Users exist before the server starts: see definitions() in run."""
+
+    verb_vhost = verb_topic_permission = verb_user
 
 
 def is_utf8(name):

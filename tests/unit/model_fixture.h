@@ -8,6 +8,7 @@
 #include "broker/binding.h"
 #include "broker/broker.h"
 #include "broker/exchange.h"
+#include "broker/message.h"
 #include "broker/queue.h"
 #include "broker/vhost.h"
 #include "util/heap.h"
@@ -96,6 +97,16 @@ make_exchange(const char *name, const char *type)
 }
 
 static inline struct exchange *
+make_with_arguments(const char *name, const char *type, const struct table *arguments)
+{
+	struct exchange_spec spec = exchange_spec_of(name, type);
+
+	spec.arguments = table_view(arguments);
+	ck_assert_ptr_null(exchange_check_arguments(vhost, &spec));
+	return exchange_create(vhost, &spec);
+}
+
+static inline struct exchange *
 make_auto_delete(const char *name, const char *type)
 {
 	struct exchange_spec spec = exchange_spec_of(name, type);
@@ -168,20 +179,39 @@ unbind_exchange(struct exchange *source, struct exchange *destination, const cha
 	binding_remove(&spec);
 }
 
-/* Routes a message with these headers into `route`; returns how many queues it reached. */
+/* A message without a body, as one that was published to the exchange. */
+static inline struct message *
+message_to(const struct exchange *exchange, struct bytes key,
+	   const struct basic_properties *properties)
+{
+	uint8_t octets[TABLE_ROOM + 1024];
+	struct writer w = writer_of(octets, sizeof(octets));
+
+	content_header_encode(properties, 0, &w);
+	ck_assert(!w.bad);
+	return message_new(exchange->name, key, bytes_of(octets, (size_t)(w.p - octets)), 0, 0);
+}
+
+/* Routes a message with these properties into `route`; returns how many queues it reached. */
+static inline uint32_t
+route_with(struct exchange *exchange, struct bytes key, const struct basic_properties *properties)
+{
+	struct message *message = message_to(exchange, key, properties);
+
+	exchange_route(exchange, &key, 1, message, &route);
+	message_unref(message);
+	return route.count;
+}
+
 static inline uint32_t
 route_with_headers(struct exchange *exchange, struct bytes key, struct bytes headers)
 {
-	struct basic_properties properties = {.headers = headers};
-	uint8_t octets[TABLE_ROOM + 16];
-	struct writer w = writer_of(octets, sizeof(octets));
+	struct basic_properties properties = {
+		.flags = headers.n != 0 ? PROPERTY_headers : 0,
+		.headers = headers,
+	};
 
-	if (headers.n != 0)
-		properties.flags = PROPERTY_headers;
-	properties_encode(&properties, &w);
-	ck_assert(!w.bad);
-	exchange_route(exchange, key, bytes_of(octets, (size_t)(w.p - octets)), &route);
-	return route.count;
+	return route_with(exchange, key, &properties);
 }
 
 static inline uint32_t

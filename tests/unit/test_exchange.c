@@ -160,7 +160,7 @@ START_TEST(test_route_goes_on_with_the_same_key_and_headers)
 	bind_queue(c, r, "", table_view(&table));
 	ck_assert_uint_eq(route_key(a, "k"), 1);
 	ck_assert_uint_eq(route_has(q), 1);
-	ck_assert(route.by_headers);
+	ck_assert(route.uncacheable);
 	ck_assert_uint_eq(route_with_headers(a, BYTES("l"), table_view(&table)), 1);
 	ck_assert_uint_eq(route_has(r), 1);
 	ck_assert_uint_eq(route_with_headers(a, BYTES("k"), table_view(&table)), 2);
@@ -305,7 +305,7 @@ START_TEST(test_alternates_chain_and_end_in_cycles)
 	bind_queue(c, q, "", table_view(&table));
 	for (int i = 0; i < 2; i++) {
 		ck_assert_uint_eq(route_key(a, "k"), 0);
-		ck_assert(route.by_headers);
+		ck_assert(route.uncacheable);
 		ck_assert_uint_eq(route_key(b, "k"), 0);
 		ck_assert_uint_eq(route_key(c, "k"), 0);
 		ck_assert_uint_eq(route_key(c, "only.this"), 1);

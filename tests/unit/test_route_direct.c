@@ -22,7 +22,7 @@ START_TEST(test_direct_takes_equal_keys_only)
 	ck_assert_uint_eq(route_key(x, "K"), 0);
 	ck_assert_uint_eq(route_key(x, "kkk"), 0);
 	ck_assert_uint_eq(route_key(x, "#"), 0);
-	ck_assert(!route.by_headers);
+	ck_assert(!route.uncacheable);
 }
 END_TEST
 

@@ -40,7 +40,7 @@ matches(void)
 
 	bind_queue(x, q, "ignored", table_view(&arguments));
 	found = route_with_headers(x, BYTES("any key"), table_view(&headers)) == 1;
-	ck_assert(route.by_headers);
+	ck_assert(route.uncacheable);
 	unbind_queue(x, q, "ignored", table_view(&arguments));
 	ck_assert_uint_eq(x->bindings_out.count, 0);
 	table_start(&arguments);

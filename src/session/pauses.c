@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why a connection's input stops for a while: an answer that waits for an lsn (the hold of
+ * DECISIONS.md), a publisher while memory is short, a publisher ahead of its consumers.
+ */
+#include "internal.h"
+#include "util/owned.h"
+
+/* ---- the hold ---- */
+
+void
+connection_hold(struct connection *c, uint64_t lsn, uint16_t channel, const struct method *answer)
+{
+	uint8_t frame[METHOD_FRAME_MAX];
+	struct writer w = writer_of(frame, sizeof(frame));
+
+	assert(c->hold_lsn == 0);
+	c->hold_lsn = lsn;
+	if (answer != NULL) {
+		frame_write_method(&w, channel, answer);
+		assert(!w.bad);
+		c->hold_answer = bytes_dup(bytes_of(frame, (size_t)(w.p - frame)));
+	}
+	list_append(&c->session->held, &c->held);
+	conn_pause(c->conn, CONN_PAUSE_HOLD);
+}
+
+static void
+hold_forget(struct connection *c)
+{
+	bytes_drop(&c->hold_answer);
+	c->hold_lsn = 0;
+	list_remove(&c->session->held, &c->held);
+}
+
+bool
+connection_release(struct connection *c)
+{
+	if (c->hold_lsn > c->session->broker->stable)
+		return false;
+	if (c->state == CONNECTION_RUNNING)
+		conn_write(c->conn, c->hold_answer);
+	hold_forget(c);
+	conn_resume(c->conn, CONN_PAUSE_HOLD);
+	return true;
+}
+
+/* ---- memory ---- */
+
+/* A publisher while memory is short (amqp.md 10): it is told, and not read. */
+static void
+connection_block(struct connection *c)
+{
+	struct session *session = c->session;
+
+	if (!session->memory_alarm)
+		log_warn("memory limit reached: publishers wait limit=%llu",
+			 (unsigned long long)session->broker->options.memory_limit);
+	session->memory_alarm = true;
+	list_append(&session->blocked, &c->blocked);
+	conn_pause(c->conn, CONN_PAUSE_MEMORY);
+	if (c->capabilities & CLIENT_CONNECTION_BLOCKED)
+		connection_send(c, 0,
+				&(struct method){.id = METHOD_connection_blocked,
+						 .connection_blocked = {BYTES("low on memory")}});
+}
+
+void
+connection_unblock(struct connection *c)
+{
+	list_remove(&c->session->blocked, &c->blocked);
+	conn_resume(c->conn, CONN_PAUSE_MEMORY);
+	if ((c->capabilities & CLIENT_CONNECTION_BLOCKED) && c->state == CONNECTION_RUNNING)
+		connection_send(c, 0, &(struct method){.id = METHOD_connection_unblocked});
+}
+
+/* ---- the yield ---- */
+
+static void
+yield_end(struct connection *c)
+{
+	deadline_clear(net_deadlines(c->session->net), &c->yield_deadline);
+	conn_resume(c->conn, CONN_PAUSE_YIELD);
+}
+
+static void
+on_yield_deadline(struct deadline *deadline, uint64_t now_ms)
+{
+	struct connection *c = container_of(deadline, struct connection, yield_deadline);
+
+	(void)now_ms;
+	yielder_stop(&c->yielder);
+	yield_end(c);
+}
+
+static void
+on_yield_end(struct yielder *yielder)
+{
+	yield_end(container_of(yielder, struct connection, yielder));
+}
+
+/* A publisher ahead of its consumers is read one budget at a time; one queue speaks for the route. */
+static void
+maybe_yield(struct connection *c, const struct route *route)
+{
+	const struct broker *broker = c->session->broker;
+
+	if (c->yielder.queue != NULL)
+		return;
+	for (uint32_t i = 0; i < route->count; i++) {
+		if (!queue_wants_yield(route->queues[i]))
+			continue;
+		yielder_wait(&c->yielder, route->queues[i]);
+		deadline_set(net_deadlines(c->session->net), &c->yield_deadline,
+			     broker->now.monotonic_ms + broker->options.yield_ms);
+		conn_pause(c->conn, CONN_PAUSE_YIELD);
+		return;
+	}
+}
+
+/* ---- all of them ---- */
+
+void
+pauses_after_publish(struct connection *c)
+{
+	const struct channel *channel = c->last;
+	const struct route *route;
+
+	c->published = false;
+	if (c->state == CONNECTION_RUNNING && !list_linked(&c->blocked) &&
+	    (c->session->memory_alarm || broker_memory_short(c->session->broker)))
+		connection_block(c);
+	route = channel == NULL ? NULL : publish_route(channel);
+	if (route != NULL)
+		maybe_yield(c, route);
+}
+
+void
+pauses_init(struct connection *c)
+{
+	c->yielder.go_on = on_yield_end;
+	c->yield_deadline.run = on_yield_deadline;
+}
+
+void
+pauses_end(struct connection *c)
+{
+	if (c->hold_lsn != 0) {
+		hold_forget(c);
+		conn_resume(c->conn, CONN_PAUSE_HOLD);
+	}
+	if (list_linked(&c->blocked)) {
+		list_remove(&c->session->blocked, &c->blocked);
+		conn_resume(c->conn, CONN_PAUSE_MEMORY);
+	}
+	yielder_stop(&c->yielder);
+	yield_end(c);
+}
