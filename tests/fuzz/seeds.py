@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of the fuzz targets of wire/ into tests/fuzz/corpus/<target>/.
+"""Writes the seeds of the fuzz targets of wire/ and session/ into tests/fuzz/corpus/<target>/.
 
 Run it again when methods.def, props.def or the types of fields change; it replaces what it wrote
 and leaves other files (crashers that were kept) alone.
@@ -190,10 +190,155 @@ def frame_seeds():
     }
 
 
+# ---- session: how (tests/fuzz/fuzz_session.c), and a stream of frames -------------------------------
+
+RUNNING, PIECES, OCTETS, SMALL_FRAMES, DEAF, SHUTDOWN, SHORT_MEMORY = 1, 2, 4, 8, 16, 32, 64
+
+
+def call(channel, class_id, method_id, fields=b""):
+    return frame(1, channel, struct.pack(">HH", class_id, method_id) + fields)
+
+
+def content(channel, body, properties=b"\x10\x00\x02", pieces=1):
+    head = struct.pack(">HHQ", 60, 0, len(body)) + properties
+    size = max(1, -(-len(body) // pieces))
+    return frame(2, channel, head) + b"".join(
+        frame(3, channel, body[at:at + size]) for at in range(0, len(body), size))
+
+
+def publish(channel, exchange, key, body=b"hello", bits=0, **how):
+    fields = b"\0\0" + shortstr(exchange) + shortstr(key) + bytes([bits])
+    return call(channel, 60, 40, fields) + content(channel, body, **how)
+
+
+def declare(channel, queue, bits=0, table=b""):
+    return call(channel, 50, 10, b"\0\0" + shortstr(queue) + bytes([bits]) + longstr(table))
+
+
+def bind(channel, queue, exchange, key, table=b""):
+    return call(channel, 50, 20, b"\0\0" + shortstr(queue) + shortstr(exchange) + shortstr(key) +
+                b"\0" + longstr(table))
+
+
+def consume(channel, queue, tag, bits=0, table=b""):
+    return call(channel, 60, 20, b"\0\0" + shortstr(queue) + shortstr(tag) + bytes([bits]) +
+                longstr(table))
+
+
+def settle(channel, method_id, tag, bits=0):
+    return call(channel, 60, method_id, struct.pack(">QB", tag, bits))
+
+
+def get(channel, queue, bits=0):
+    return call(channel, 60, 70, b"\0\0" + shortstr(queue) + bytes([bits]))
+
+
+def qos(channel, count, bits=0):
+    return call(channel, 60, 10, struct.pack(">IHB", 0, count, bits))
+
+
+def handshake(mechanism=b"PLAIN", response=b"\0guest\0guest", tune=(2047, 131072, 60)):
+    properties = entry("capabilities", b"F" + longstr(
+        entry("authentication_failure_close", b"t\x01") +
+        entry("consumer_cancel_notify", b"t\x01"))) + entry("product", b"S" + longstr(b"py-amqp"))
+    return (b"AMQP\0\0\x09\x01" +
+            call(0, 10, 11, longstr(properties) + shortstr(mechanism) + longstr(response) +
+                 shortstr(b"en_US")) +
+            call(0, 10, 31, struct.pack(">HIH", *tune)) +
+            call(0, 10, 40, shortstr(b"/") + b"\0\0") + call(1, 20, 10, b"\0"))
+
+
+CLOSE = struct.pack(">H", 200) + shortstr(b"bye") + b"\0\0\0\0"
+
+
+def streams():
+    """Conversations behind the handshake: channels 1 and 2 are open, queue q is there."""
+    some = publish(1, b"", b"q")
+    return {
+        "relay": consume(2, b"q", b"t") + some * 5 + settle(2, 80, 3, 1) + settle(2, 80, 4),
+        "no_ack": consume(2, b"q", b"t", 2) + some * 40,
+        "prefetch": qos(1, 2) + consume(1, b"q", b"a") + qos(1, 3, 1) + consume(1, b"q", b"b") +
+                    some * 9 + settle(1, 80, 0, 1) + qos(1, 0, 1) + qos(1, 7),
+        "requeue": some * 4 + get(1, b"q") * 3 + settle(1, 120, 2, 3) + settle(1, 90, 3, 1) +
+                   get(1, b"") + call(1, 60, 110, b"\x01") + call(1, 60, 100, b"\x01"),
+        "reject": some * 2 + get(1, b"q") + settle(1, 90, 1) + get(1, b"q", 1) + get(1, b"q"),
+        "unknown_tag": settle(1, 80, 7) + some + call(1, 20, 41) + call(1, 20, 10, b"\0"),
+        "confirm": call(1, 85, 10, b"\0") + some * 3 + publish(1, b"", b"none", bits=1) + some,
+        "topic": declare(1, b"t") + bind(1, b"t", b"amq.topic", b"a.*.#") +
+                 publish(1, b"amq.topic", b"a.b.c") * 2 + publish(1, b"amq.topic", b"a"),
+        "headers": bind(1, b"q", b"amq.headers", b"", entry("k", b"t\x01")) + publish(
+            1, b"amq.headers", b"", properties=b"\x20\0" + longstr(entry("k", b"t\x01"))) * 3,
+        "exchanges": call(1, 40, 10, b"\0\0" + shortstr(b"x") + shortstr(b"fanout") + b"\x04" +
+                          longstr(entry("alternate-exchange", b"S" + longstr(b"amq.fanout")))) +
+                     call(1, 40, 30, b"\0\0" + shortstr(b"x") + shortstr(b"amq.direct") +
+                          shortstr(b"k") + b"\0" + longstr(b"")) + publish(1, b"amq.direct", b"k") +
+                     call(1, 40, 20, b"\0\0" + shortstr(b"x") + b"\0"),
+        "delete": consume(2, b"q", b"t") + some * 3 +
+                  call(1, 50, 40, b"\0\0" + shortstr(b"q") + b"\0") + settle(2, 80, 1),
+        "purge": some * 3 + call(1, 50, 30, b"\0\0" + shortstr(b"q") + b"\0") + some,
+        "auto_delete": declare(1, b"a", 8) + consume(2, b"a", b"t") + publish(1, b"", b"a") +
+                       call(2, 60, 30, shortstr(b"t") + b"\0"),
+        "exclusive": declare(1, b"mine", 4) + consume(1, b"mine", b"t", 4) +
+                     consume(2, b"mine", b"u") + call(2, 20, 40, CLOSE),
+        "passive": declare(1, b"q", 1) + declare(1, b"none", 1) + call(1, 20, 41),
+        "server_named": declare(1, b"", 4, entry("x-max-length", VALUES["signedint"])) +
+                        consume(1, b"", b""),
+        "large": publish(1, b"", b"q", bytes(20000), pieces=3) + get(2, b"q"),
+        "too_large": publish(1, b"", b"q", bytes(70000)) + get(1, b"q") + call(1, 20, 41),
+        "interleaved": call(1, 60, 40, b"\0\0\0\1q\0") + some.replace(b"\x01\0\x01", b"\x01\0\x02") +
+                       frame(8, 0, b"") + content(1, b"abcdef", pieces=3),
+        "out_of_step": call(1, 60, 40, b"\0\0\0\1q\0") + get(1, b"q"),
+        "body_too_long": some[:-14] + frame(3, 1, b"too long for it"),
+        "bad_end": some[:-1] + b"\0" + some,
+        "frame_too_large": b"\x03\0\1\x7f\xff\xff\xff" + bytes(40),
+        "transaction": call(1, 90, 10) + some * 2 + call(1, 90, 20) + some + call(1, 90, 30),
+        "reply_to": consume(1, b"amq.rabbitmq.reply-to", b"r", 2) + publish(
+            1, b"", b"q", properties=b"\x02\0" + shortstr(b"amq.rabbitmq.reply-to")) +
+            get(2, b"q", 1),
+        "carbon_copies": publish(1, b"", b"none", properties=b"\x20\0" + longstr(
+            entry("CC", b"A" + longstr(b"S" + longstr(b"q"))) +
+            entry("BCC", b"A" + longstr(b"S" + longstr(b"q"))))) * 2 + get(1, b"q"),
+        "all_properties": publish(1, b"", b"q", properties=struct.pack(">H", 0xE200) +
+                                  shortstr(b"text/plain") + shortstr(b"utf-8") +
+                                  longstr(ALL + X_DEATH) + shortstr(b"reply")) + get(1, b"q"),
+        "closes": some + call(2, 20, 40, CLOSE) + call(0, 10, 50, CLOSE) + some,
+        "flow": call(1, 20, 20, b"\x01") + call(1, 30, 10, shortstr(b"/") + b"\x1f") +
+                call(1, 20, 20, b"\0") + call(0, 10, 51),
+    }
+
+
+def session_seeds():
+    some = publish(1, b"", b"q")
+    amqplain = entry("LOGIN", b"S" + longstr(b"guest")) + entry("PASSWORD", b"S" + longstr(b"guest"))
+    seeds = {name: bytes([RUNNING]) + stream for name, stream in streams().items()}
+    seeds |= {
+        "handshake": b"\0" + handshake() + declare(1, b"q") + some + get(1, b"q"),
+        "handshake_octets": bytes([OCTETS]) + handshake() + some,
+        "amqplain": b"\0" + handshake(b"AMQPLAIN", amqplain) + call(0, 10, 50, CLOSE),
+        "wrong_password": b"\0" + handshake(response=b"\0guest\0wrong"),
+        "wrong_mechanism": b"\0" + handshake(b"FOO"),
+        "wrong_tune": b"\0" + handshake(tune=(0, 100, 1)),
+        "wrong_header": b"\0GET / HTTP/1.1\r\n\r\n",
+        "nothing": b"\0",
+        "deaf": bytes([RUNNING | DEAF]) + consume(2, b"q", b"t", 2) + some * 200 +
+                publish(1, b"", b"none", bits=1) * 300,
+        "yield": bytes([RUNNING]) + consume(2, b"q", b"t") + qos(2, 1, 1) + some * 200,
+        "shutdown_in_body": bytes([RUNNING | SHUTDOWN | PIECES]) + publish(1, b"", b"q", bytes(9000)),
+        "shutdown": bytes([RUNNING | SHUTDOWN]) + some * 2 + call(0, 10, 51),
+        "short_memory": bytes([RUNNING | SHORT_MEMORY]) + consume(1, b"q", b"t") + some * 3,
+        "small_frames": bytes([RUNNING | SMALL_FRAMES]) + publish(1, b"", b"q", bytes(9000), pieces=3) +
+                        get(1, b"q"),
+        "relay_octets": bytes([RUNNING | OCTETS]) + streams()["relay"],
+        "large_pieces": bytes([RUNNING | PIECES]) + streams()["large"],
+    }
+    return seeds
+
+
 def main():
     corpora = Path(sys.argv[1]) if len(sys.argv) > 1 else TOP / "tests/fuzz/corpus"
     for target, seeds in (("field", field_seeds()), ("frame", frame_seeds()),
-                          ("method", method_seeds()), ("props", props_seeds())):
+                          ("method", method_seeds()), ("props", props_seeds()),
+                          ("session", session_seeds())):
         folder = corpora / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, octets in seeds.items():
