@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Class exchange: the checks in RabbitMQ's order (amqp.md 5.2, 5.3, 5.5), then the model.
+ * Class exchange: the checks in RabbitMQ's order (amqp.md 5.2, 5.3), then the model. Binding is
+ * in on_bind.c.
  */
-#include "broker/binding.h"
 #include "broker/exchange.h"
 #include "broker/limits.h"
 #include "handlers.h"
@@ -122,71 +122,4 @@ on_exchange_delete(struct channel *channel, const struct exchange_delete *m)
 		channel_answer(channel, m->nowait, 0,
 			       &(struct method){.id = METHOD_exchange_delete_ok});
 	return refusal;
-}
-
-/* The checks that bind and unbind share: write on the destination, read on the source. */
-static const struct reply *
-check_ends(const struct channel *channel, struct bytes destination, struct bytes source)
-{
-	const struct reply *refusal = check(channel, PERMISSION_WRITE, destination);
-
-	if (refusal == NULL)
-		refusal = refuse_default_exchange(destination);
-	if (refusal == NULL)
-		refusal = refuse_default_exchange(source);
-	if (refusal == NULL)
-		refusal = check(channel, PERMISSION_READ, source);
-	return refusal;
-}
-
-const struct reply *
-on_exchange_bind(struct channel *channel, const struct exchange_bind *m)
-{
-	uint8_t cleaned[2][NAME_MAX_SIZE];
-	struct bytes destination = name_clean(m->destination, cleaned[0]);
-	struct bytes source = name_clean(m->source, cleaned[1]);
-	struct binding_spec spec = {.key = m->routing_key, .arguments = m->arguments};
-	const struct reply *refusal = check_ends(channel, destination, source);
-
-	if (refusal != NULL)
-		return refusal;
-	spec.source = exchange_need(channel_vhost(channel), source, &refusal);
-	if (spec.source == NULL)
-		return refusal;
-	refusal = user_check_topic(channel_user(channel), spec.source, PERMISSION_READ, spec.key);
-	if (refusal != NULL)
-		return refusal;
-	spec.exchange = exchange_need(channel_vhost(channel), destination, &refusal);
-	if (spec.exchange == NULL)
-		return refusal;
-	refusal = binding_check(&spec);
-	if (refusal != NULL)
-		return refusal;
-	binding_add(&spec);
-	channel_answer(channel, m->nowait, 0, &(struct method){.id = METHOD_exchange_bind_ok});
-	return NULL;
-}
-
-const struct reply *
-on_exchange_unbind(struct channel *channel, const struct exchange_unbind *m)
-{
-	uint8_t cleaned[2][NAME_MAX_SIZE];
-	struct bytes destination = name_clean(m->destination, cleaned[0]);
-	struct bytes source = name_clean(m->source, cleaned[1]);
-	struct binding_spec spec = {.key = m->routing_key, .arguments = m->arguments};
-	const struct reply *refusal = check_ends(channel, destination, source);
-
-	if (refusal != NULL)
-		return refusal;
-	spec.source = exchange_find(channel_vhost(channel), source);
-	if (spec.source != NULL)
-		refusal = user_check_topic(channel_user(channel), spec.source, PERMISSION_READ,
-					   spec.key);
-	if (refusal != NULL)
-		return refusal;
-	spec.exchange = exchange_find(channel_vhost(channel), destination);
-	if (spec.source != NULL && spec.exchange != NULL)
-		binding_remove(&spec);
-	channel_answer(channel, m->nowait, 0, &(struct method){.id = METHOD_exchange_unbind_ok});
-	return NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Class queue: the checks in RabbitMQ's order (amqp.md 5.5, 6.1, 6.7), then the model.
+ * Class queue: the checks in RabbitMQ's order (amqp.md 6.1, 6.7), then the model. Binding
+ * is in on_bind.c.
  */
-#include "broker/binding.h"
 #include "broker/exchange.h"
 #include "handlers.h"
 
@@ -155,91 +155,6 @@ on_queue_declare(struct channel *channel, const struct queue_declare *m)
 	if (!named)
 		spec.name = name_generate("amq.gen-", generated);
 	return declare_active(channel, &spec, named, m->nowait);
-}
-
-/* The checks that bind and unbind share, up to existence. */
-static const struct reply *
-check_ends(const struct channel *channel, struct bytes queue, struct bytes source)
-{
-	const struct reply *refusal = check(channel, PERMISSION_WRITE, RESOURCE_QUEUE, queue);
-
-	if (refusal == NULL)
-		refusal = refuse_default_exchange(source);
-	if (refusal == NULL)
-		refusal = check(channel, PERMISSION_READ, RESOURCE_EXCHANGE, source);
-	return refusal;
-}
-
-const struct reply *
-on_queue_bind(struct channel *channel, const struct queue_bind *m)
-{
-	uint8_t cleaned[2][NAME_MAX_SIZE];
-	struct vhost *vhost = channel_vhost(channel);
-	struct bytes name = name_clean(m->queue, cleaned[0]);
-	struct bytes source = name_clean(m->exchange, cleaned[1]);
-	struct binding_spec spec = {.key = m->routing_key, .arguments = m->arguments};
-	const struct reply *refusal = channel_queue_name(channel, &name);
-
-	if (refusal == NULL && reply_is_pseudo_queue(name))
-		refusal = refuse(ACCESS_REFUSED,
-				 "cannot bind or unbind to a volatile (direct reply-to) queue");
-	if (refusal == NULL && m->queue.n == 0 && spec.key.n == 0)
-		spec.key = name;
-	if (refusal == NULL)
-		refusal = check_ends(channel, name, source);
-	if (refusal != NULL)
-		return refusal;
-	spec.source = exchange_need(vhost, source, &refusal);
-	if (spec.source == NULL)
-		return refusal;
-	refusal = user_check_topic(channel_user(channel), spec.source, PERMISSION_READ, spec.key);
-	if (refusal != NULL)
-		return refusal;
-	spec.queue = queue_need(vhost, name, &refusal);
-	if (spec.queue == NULL)
-		return refusal;
-	refusal = queue_check_access(spec.queue, &channel->connection->owner);
-	if (refusal == NULL)
-		refusal = binding_check(&spec);
-	if (refusal != NULL)
-		return refusal;
-	binding_add(&spec);
-	channel_answer(channel, m->nowait, 0, &(struct method){.id = METHOD_queue_bind_ok});
-	return NULL;
-}
-
-const struct reply *
-on_queue_unbind(struct channel *channel, const struct queue_unbind *m)
-{
-	uint8_t cleaned[2][NAME_MAX_SIZE];
-	struct vhost *vhost = channel_vhost(channel);
-	struct bytes name = name_clean(m->queue, cleaned[0]);
-	struct bytes source = name_clean(m->exchange, cleaned[1]);
-	struct binding_spec spec = {.key = m->routing_key, .arguments = m->arguments};
-	const struct reply *refusal = channel_queue_name(channel, &name);
-
-	if (refusal == NULL && m->queue.n == 0 && spec.key.n == 0)
-		spec.key = name;
-	if (refusal == NULL)
-		refusal = check_ends(channel, name, source);
-	if (refusal != NULL)
-		return refusal;
-	spec.source = exchange_find(vhost, source);
-	if (spec.source != NULL)
-		refusal = user_check_topic(channel_user(channel), spec.source, PERMISSION_READ,
-					   spec.key);
-	if (refusal != NULL)
-		return refusal;
-	spec.queue = queue_find(vhost, name);
-	/* what is not bound is unbound, whoever asks */
-	if (spec.source != NULL && spec.queue != NULL && binding_exists(&spec)) {
-		refusal = queue_check_access(spec.queue, &channel->connection->owner);
-		if (refusal != NULL)
-			return refusal;
-		binding_remove(&spec);
-	}
-	channel_answer(channel, false, 0, &(struct method){.id = METHOD_queue_unbind_ok});
-	return NULL;
 }
 
 const struct reply *
