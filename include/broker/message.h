@@ -13,6 +13,9 @@
  * valid properties; body_size is what it announces; flags are enum message_flag, or-ed. */
 struct message *message_new(struct bytes exchange, struct bytes key, struct bytes header,
 			    uint32_t body_size, uint16_t flags);
+/* The same message with room for a larger body; the octets of the old room are kept, the old one is
+ * freed. Only before it is published. */
+struct message *message_grow(struct message *message, uint32_t body_size);
 void message_free(struct message *message);
 
 static inline struct message *

@@ -54,6 +54,20 @@ message_new(struct bytes exchange, struct bytes key, struct bytes header, uint32
 	return m;
 }
 
+struct message *
+message_grow(struct message *m, uint32_t body_size)
+{
+	struct message *grown;
+
+	assert(m->refs == 1);
+	assert(body_size > m->body_size);
+	grown = message_new(message_exchange(m), message_key(m), message_header(m), body_size,
+			    m->flags);
+	memcpy(message_body_room(grown), message_body_room(m), m->body_size);
+	message_free(m);
+	return grown;
+}
+
 void
 message_free(struct message *m)
 {

@@ -225,6 +225,7 @@ body_begin(struct connection *c, const struct frame *frame)
 	if (content->state != CONTENT_BODY ||
 	    frame->size > content->body_size - content->body_received)
 		return false;
+	content_make_room(channel, frame->size);
 	c->body_open = true;
 	c->body_channel = channel;
 	c->body_size = frame->size;

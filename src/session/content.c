@@ -8,6 +8,8 @@
 #include "internal.h"
 
 #define BODY_SIZE_LIMIT 536870912 // refused by the header already (amqp.md 1.3)
+/* Room taken on the word of a header; more only as octets come, so that announcing costs no memory. */
+#define BODY_ROOM_FIRST 131072
 
 void
 content_drop(struct channel *channel)
@@ -89,9 +91,24 @@ content_header(struct channel *channel, struct bytes payload)
 	content->body_received = 0;
 	if (channel->state == CHANNEL_OPEN &&
 	    header.body_size <= channel_broker(channel)->options.message_size_max)
-		content->message =
-			publish_new(channel, payload, (uint32_t)header.body_size, content->facts);
+		content->message = publish_new(channel, payload,
+					       (uint32_t)min_u64(header.body_size, BODY_ROOM_FIRST),
+					       content->facts);
 	return content->body_size == 0 ? content_complete(channel) : NULL;
+}
+
+void
+content_make_room(struct channel *channel, uint32_t octets)
+{
+	struct content *content = &channel->content;
+	uint64_t needed = content->body_received + octets;
+	uint64_t doubled;
+
+	if (content->message == NULL || needed <= content->message->body_size)
+		return;
+	doubled = 2 * (uint64_t)content->message->body_size;
+	content->message = message_grow(
+		content->message, (uint32_t)min_u64(content->body_size, max_u64(doubled, needed)));
 }
 
 const struct reply *
@@ -101,6 +118,7 @@ content_body(struct channel *channel, struct bytes octets)
 
 	if (octets.n > content->body_size - content->body_received)
 		return refuse(FRAME_ERROR, "content body frame exceeds remaining content size");
+	content_make_room(channel, (uint32_t)octets.n);
 	if (content->message != NULL && octets.n != 0)
 		memcpy(message_body_room(content->message) + content->body_received, octets.p,
 		       octets.n);

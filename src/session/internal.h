@@ -252,6 +252,8 @@ const struct reply *content_begin(struct channel *channel, struct bytes payload,
 const struct reply *content_header(struct channel *channel, struct bytes payload);
 /* Takes body octets; with the last one the message is published. */
 const struct reply *content_body(struct channel *channel, struct bytes octets);
+/* Makes room for that many more octets, which the announced body must have. */
+void content_make_room(struct channel *channel, uint32_t octets);
 /* Where the next body octets belong; NULL when they are thrown away. */
 uint8_t *content_body_room(const struct channel *channel);
 /* The same as content_body for octets that were put there already. */

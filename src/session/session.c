@@ -137,11 +137,19 @@ memory_room(const struct session *session)
 	return limit - held;
 }
 
+/* Room that lets one publisher go on: its next read, or what a small limit allows. */
+static size_t
+publisher_room(const struct session *session)
+{
+	return max_u64(1, min_u64(net_options(session->net)->read_budget,
+				  session->broker->options.memory_limit / 20));
+}
+
 /* As many go on in a turn as there is room for their next reads. */
 static void
 unblock_publishers(struct session *session)
 {
-	size_t budget = net_options(session->net)->read_budget;
+	size_t budget = publisher_room(session);
 	size_t room = memory_room(session);
 	struct connection *connection;
 
@@ -161,8 +169,7 @@ unblock_publishers(struct session *session)
 bool
 session_work_left(const struct session *session)
 {
-	return !list_empty(&session->blocked) &&
-	       memory_room(session) >= net_options(session->net)->read_budget;
+	return !list_empty(&session->blocked) && memory_room(session) >= publisher_room(session);
 }
 
 void

@@ -177,6 +177,32 @@ START_TEST(test_message_larger_than_configured_is_refused_when_it_is_complete)
 }
 END_TEST
 
+START_TEST(test_announced_bodies_take_no_memory_before_they_come)
+{
+	size_t before = mem_in_use();
+	uint32_t size = 16 * 1024 * 1024;
+
+	send_publish_method();
+	send_header(60, 0, size, NO_PROPERTIES);
+	run();
+	ck_assert_uint_le(mem_in_use(), before + 512 * 1024);
+	/* and grow with what comes, to the announced size and no further */
+	for (uint32_t sent = 0; sent < size; sent += 65536) {
+		ck_assert_uint_le(mem_in_use(), before + 512 * 1024 + 2 * (size_t)sent);
+		send_frame(FRAME_BODY, 1, bytes_of(large + sent / 65536, 65536));
+		run();
+	}
+	ck_assert_uint_eq(find_queue("q")->ready_count, 1);
+	ck_assert_uint_eq(find_queue("q")->body_bytes, size);
+	client_get(client, 1, "q", true);
+	client_expect(client, 1, METHOD_basic_get_ok);
+	client_expect_content(client, 1);
+	ck_assert_uint_eq(client->body.n, size);
+	for (uint32_t at = 0; at < size; at += 65536)
+		ck_assert_mem_eq(client->body.p + at, large + at / 65536, 65536);
+}
+END_TEST
+
 START_TEST(test_content_on_a_channel_that_is_not_open)
 {
 	send_frame(FRAME_HEADER, 2, BYTES("whatever"));
@@ -563,10 +589,13 @@ START_TEST(test_fast_path_does_not_take_a_longer_frame_for_the_same)
 {
 	struct buf stream;
 
+	/* the frame at the end is the second one and what the first one left behind it in the cache */
 	buf_init(&stream, 0);
+	stream_publish_method(&stream, 1, "", "abcdef", false);
+	stream_content(&stream, 1, BYTES("nowhere"), 0);
 	stream_publish_method(&stream, 1, "", "q", false);
 	stream_content(&stream, 1, BYTES("one"), 0);
-	stream_frame(&stream, FRAME_METHOD, 1, BYTES("\0\x3c\0\x28\0\0\0\1q\0more"));
+	stream_frame(&stream, FRAME_METHOD, 1, BYTES("\0\x3c\0\x28\0\0\0\1q\0cdef\0"));
 	stream_content(&stream, 1, BYTES("two"), 0);
 	client_send_octets(client, buf_bytes(&stream));
 	buf_fini(&stream);
@@ -607,6 +636,7 @@ TESTS_WITH("on_publish", set_up, session_tear_down, test_header_of_another_class
 	   test_more_body_than_announced, test_body_after_a_message_without_one,
 	   test_properties_that_cannot_be_decoded, test_announced_size_has_a_limit,
 	   test_message_larger_than_configured_is_refused_when_it_is_complete,
+	   test_announced_bodies_take_no_memory_before_they_come,
 	   test_content_on_a_channel_that_is_not_open, test_immediate_is_not_implemented,
 	   test_empty_body_frames_and_interleaved_channels,
 	   test_properties_pass_through_as_they_came,
