@@ -10,9 +10,6 @@
  * With the same seed and the same files the same mutations are run. An empty corpus is an error: it
  * would test nothing. An input that ends the process (a signal, a failed claim, a sanitizer) is
  * written to crash-SEED in the current folder first.
- *
- * Built by clang with -fsanitize-coverage=trace-pc-guard for the code under test, it also counts the
- * edges that were hit. This file itself must be compiled without.
  */
 #include "fuzz.h"
 
@@ -47,33 +44,6 @@ static struct {
 } running;
 
 static uint64_t random_state;
-
-/* ---- edges --------------------------------------------------------------------------------- */
-
-/* The compiler calls these; each edge has a guard, which is 0 once the edge was counted. */
-void __sanitizer_cov_trace_pc_guard_init(uint32_t *start, uint32_t *stop);
-void __sanitizer_cov_trace_pc_guard(uint32_t *guard);
-
-static uint32_t edges;	   // of the code under test
-static uint32_t edges_hit; // at least once
-
-void
-__sanitizer_cov_trace_pc_guard_init(uint32_t *start, uint32_t *stop)
-{
-	if (start == stop || *start != 0)
-		return;
-	for (uint32_t *guard = start; guard < stop; guard++)
-		*guard = ++edges;
-}
-
-void
-__sanitizer_cov_trace_pc_guard(uint32_t *guard)
-{
-	if (*guard == 0)
-		return;
-	*guard = 0;
-	edges_hit++;
-}
 
 /* ---- running one input ---------------------------------------------------------------------- */
 
@@ -345,10 +315,7 @@ main(int argc, char **argv)
 	for (size_t i = 0; i < seed_count; i++)
 		run_input(seeds[i].data, seeds[i].size);
 	run_mutations(runs);
-	printf("%s: %zu files, %" PRIu64 " mutations", argv[0], seed_count, runs);
-	if (edges != 0)
-		printf(", edges hit: %" PRIu32 " of %" PRIu32, edges_hit, edges);
-	printf("\n");
+	printf("%s: %zu files, %" PRIu64 " mutations\n", argv[0], seed_count, runs);
 	for (size_t i = 0; i < seed_count; i++)
 		free(seeds[i].data);
 	return EXIT_SUCCESS;
