@@ -286,6 +286,7 @@ struct consumer {
 	struct list_link of_queue;	// in queue->consumers
 	struct list_link taker;		// in queue->takers, while it may take
 	struct map_node by_tag;		// for the owner's use: the channel's consumers by tag
+	struct list_link of_channel;	// for the owner's use: the channel's consumers by turn
 	struct list_link stalled;	// for the owner's use: waits for room in its connection
 	const struct consumer_ops *ops; // static
 	struct queue *queue;		// borrows until it is cancelled, then NULL

@@ -56,6 +56,8 @@ struct publish_result {
 /* Gives the message to each queue of the route; the caller keeps its own reference. */
 struct publish_result queue_publish(struct broker *broker, const struct route *route,
 				    struct message *message);
+/* Hands out now what would be handed out at the end of the turn, before somebody looks at the queue. */
+void queue_hand_out(struct queue *queue);
 /* Takes the first ready entry for basic.get; false when there is none. The entry's reference is the
  * caller's; with ack expected it counts as unacked until queue_ack or queue_requeue. */
 bool queue_get(struct queue *queue, bool no_ack, struct entry *entry);

@@ -72,15 +72,8 @@ broker_dispatch(struct broker *broker)
 	struct list_link *link;
 
 	assert(!broker->dispatching);
-	while ((link = list_pop(&broker->dirty)) != NULL) {
-		struct queue *q = container_of(link, struct queue, dirty);
-
-		broker->dispatching = true;
-		queue_dispatch(q);
-		broker->dispatching = false;
-		if (!list_empty(&q->yielders) && q->ready_bytes <= broker->options.yield_low)
-			queue_wake_yielders(q);
-	}
+	while ((link = list_pop(&broker->dirty)) != NULL)
+		queue_dispatch(container_of(link, struct queue, dirty));
 }
 
 void

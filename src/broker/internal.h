@@ -26,7 +26,7 @@ void window_check(const struct queue *queue);
 
 /* ---- queue_dispatch.c ---- */
 
-/* Hands entries to consumers until one side is out. */
+/* Hands entries to consumers until one side is out, and lets publishers go on where that made room. */
 void queue_dispatch(struct queue *queue);
 /* Puts it on the dirty list when it has something to hand out and somebody to take it. */
 void queue_touch(struct queue *queue);

@@ -65,8 +65,9 @@ count_delivery(struct queue *q, const struct consumer *consumer, const struct en
 		q->redeliver_count++;
 }
 
-void
-queue_dispatch(struct queue *q)
+/* Offers entries until one side is out; whether any was taken. */
+static bool
+offer_entries(struct queue *q)
 {
 	bool took = false;
 
@@ -85,8 +86,30 @@ queue_dispatch(struct queue *q)
 		takers_rotate(q, consumer);
 		took = true;
 	}
-	if (took)
-		q->taken_ms = q->vhost->broker->now.monotonic_ms;
+	return took;
+}
+
+void
+queue_dispatch(struct queue *q)
+{
+	struct broker *broker = q->vhost->broker;
+
+	broker->dispatching = true;
+	if (offer_entries(q))
+		q->taken_ms = broker->now.monotonic_ms;
+	broker->dispatching = false;
+	if (!list_empty(&q->yielders) && q->ready_bytes <= broker->options.yield_low)
+		queue_wake_yielders(q);
+}
+
+void
+queue_hand_out(struct queue *q)
+{
+	assert_not_dispatching(q->vhost->broker);
+	if (!list_linked(&q->dirty))
+		return;
+	list_remove(&q->vhost->broker->dirty, &q->dirty);
+	queue_dispatch(q);
 }
 
 bool

@@ -19,6 +19,7 @@ channel_new(struct connection *connection, uint16_t id)
 		.next_tag = 1,
 	};
 	map_init(&channel->consumers);
+	list_init(&channel->turns);
 	unacked_init(&channel->unacked);
 	confirm_init(&channel->confirm);
 	connection_add_channel(connection, channel);
@@ -27,11 +28,25 @@ channel_new(struct connection *connection, uint16_t id)
 }
 
 void
-channel_remove_consumer(struct channel *channel, struct consumer *consumer)
+channel_add_consumer(struct channel *channel, struct consumer *consumer)
+{
+	map_insert(&channel->consumers, &consumer->by_tag, consumer->tag);
+	list_append(&channel->turns, &consumer->of_channel);
+}
+
+void
+channel_forget_consumer(struct channel *channel, struct consumer *consumer)
 {
 	map_remove(&channel->consumers, &consumer->by_tag);
+	list_remove(&channel->turns, &consumer->of_channel);
 	if (list_linked(&consumer->stalled))
 		list_remove(&channel->connection->stalled, &consumer->stalled);
+}
+
+void
+channel_remove_consumer(struct channel *channel, struct consumer *consumer)
+{
+	channel_forget_consumer(channel, consumer);
 	consumer_cancel(consumer);
 }
 

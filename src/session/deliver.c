@@ -130,7 +130,12 @@ keep_unacked(struct channel *channel, struct consumer *consumer, const struct en
 	slot->global = channel->prefetch.limit != 0;
 	slot->in_tx = false;
 	consumer->prefetch.used++;
-	channel->prefetch.used += slot->global;
+	if (slot->global) {
+		/* its next turn comes when all others on the channel had theirs */
+		channel->prefetch.used++;
+		list_remove(&channel->turns, &consumer->of_channel);
+		list_append(&channel->turns, &consumer->of_channel);
+	}
 }
 
 static enum deliver_result
@@ -163,9 +168,7 @@ on_cancelled(struct consumer *consumer)
 	struct channel *channel = consumer->channel;
 	struct connection *connection = channel->connection;
 
-	map_remove(&channel->consumers, &consumer->by_tag);
-	if (list_linked(&consumer->stalled))
-		list_remove(&connection->stalled, &consumer->stalled);
+	channel_forget_consumer(channel, consumer);
 	if (connection->capabilities & CLIENT_CONSUMER_CANCEL_NOTIFY)
 		list_append(&connection->session->cancelled, &consumer_ref(consumer)->stalled);
 }

@@ -183,6 +183,7 @@ struct channel {
 	uint32_t consumer_prefetch; // limit of consumers to come (basic.qos global=false)
 	struct prefetch prefetch;   // shared by all its consumers (basic.qos global=true)
 	uint64_t next_tag;	    // delivery tag of the next delivery, from 1
+	struct list turns;	    // its consumers, the one that was served longest ago in front
 	struct map consumers;	    // struct consumer by tag
 	struct unacked unacked;
 	struct confirm confirm;
@@ -208,6 +209,9 @@ void channel_send(struct channel *channel, const struct method *method);
 /* Writes the answer to a method whose effect is safe at lsn; until then input is held. */
 void channel_answer(struct channel *channel, bool nowait, uint64_t lsn,
 		    const struct method *method);
+void channel_add_consumer(struct channel *channel, struct consumer *consumer);
+/* Takes a consumer off the channel's lists. */
+void channel_forget_consumer(struct channel *channel, struct consumer *consumer);
 /* Takes a consumer off the channel and its queue; the pointer may be dead after this. */
 void channel_remove_consumer(struct channel *channel, struct consumer *consumer);
 /* There may be confirms to send at the end of the turn. */

@@ -55,15 +55,6 @@ readable_queue(struct channel *channel, struct bytes name, struct queue **queue)
 	return queue_check_access(*queue, &channel->connection->owner);
 }
 
-static bool
-tag_is_used(const struct channel *channel, struct bytes tag)
-{
-	if (tag.n == 0)
-		return false;
-	return find_consumer(channel, tag) != NULL ||
-	       (channel->reply != NULL && bytes_equal(channel->reply->tag, tag));
-}
-
 static const struct reply *
 check_consumer_count(const struct channel *channel)
 {
@@ -94,7 +85,7 @@ on_basic_consume(struct channel *channel, const struct basic_consume *m)
 
 	if (refusal != NULL)
 		return refusal;
-	if (tag_is_used(channel, spec.tag))
+	if (spec.tag.n != 0 && find_consumer(channel, spec.tag) != NULL)
 		return refuse(NOT_ALLOWED, "attempt to reuse consumer tag '%.*s'",
 			      BYTES_ARGS(spec.tag));
 	if (bytes_equal(m->queue, BYTES(REPLY_TO_QUEUE)))
@@ -107,7 +98,7 @@ on_basic_consume(struct channel *channel, const struct basic_consume *m)
 	if (spec.tag.n == 0)
 		spec.tag = name_generate("amq.ctag-", generated);
 	consumer = consumer_new(queue, &spec);
-	map_insert(&channel->consumers, &consumer->by_tag, consumer->tag);
+	channel_add_consumer(channel, consumer);
 	if (!m->nowait)
 		channel_send(channel, &(struct method){.id = METHOD_basic_consume_ok,
 						       .basic_consume_ok = {spec.tag}});
@@ -147,6 +138,7 @@ on_basic_get(struct channel *channel, const struct basic_get *m)
 
 	if (refusal != NULL)
 		return refusal;
+	queue_hand_out(queue); // what a waiting consumer gets is not there to be got
 	if (!queue_get(queue, m->no_ack, &entry)) {
 		channel_send(channel, &(struct method){.id = METHOD_basic_get_empty});
 		return NULL;

@@ -21,8 +21,9 @@ refuse_missing(const struct channel *channel, struct bytes name)
 }
 
 static void
-answer_declare(struct channel *channel, const struct queue *queue, bool nowait)
+answer_declare(struct channel *channel, struct queue *queue, bool nowait)
 {
+	queue_hand_out(queue);
 	channel_set_last_queue(channel, queue->name);
 	channel_answer(channel, nowait, 0,
 		       &(struct method){.id = METHOD_queue_declare_ok,
@@ -175,6 +176,7 @@ on_queue_purge(struct channel *channel, const struct queue_purge *m)
 	refusal = queue_check_access(queue, &channel->connection->owner);
 	if (refusal != NULL)
 		return refusal;
+	queue_hand_out(queue);
 	count = queue_purge(queue);
 	channel_answer(channel, m->nowait, 0,
 		       &(struct method){.id = METHOD_queue_purge_ok,
@@ -214,6 +216,7 @@ on_queue_delete(struct channel *channel, const struct queue_delete *m)
 	queue = queue_find(channel_vhost(channel), name);
 	if (queue != NULL) {
 		refusal = queue_check_access(queue, &channel->connection->owner);
+		queue_hand_out(queue);
 		if (refusal == NULL)
 			refusal = check_delete(queue, m);
 		if (refusal != NULL)

@@ -121,9 +121,7 @@ commit_publish(struct channel *channel, const struct tx_publish *publish)
 		publish->queues[i] = publish->queues[route.count];
 		publish->queues[route.count++] = queue;
 	}
-	return publish_effect(channel, &route, publish->message,
-			      publish->mandatory && publish->queue_count == 0)
-		.lsn;
+	return publish_effect(channel, &route, publish->message, publish->mandatory).lsn;
 }
 
 const struct reply *

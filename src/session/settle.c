@@ -6,12 +6,13 @@
 #include "internal.h"
 #include "util/buf.h"
 
+/* All may take again, whoever waited longest first. */
 static void
 channel_credit(struct channel *channel)
 {
 	struct consumer *consumer;
 
-	map_for_each (&channel->consumers, consumer, struct consumer, by_tag)
+	list_for_each (&channel->turns, consumer, struct consumer, of_channel)
 		consumer_ready(consumer);
 }
 
@@ -21,13 +22,7 @@ slot_release(struct channel *channel, const struct unacked_slot *slot)
 {
 	struct consumer *consumer = slot->consumer;
 
-	if (consumer != NULL) {
-		assert(consumer->prefetch.used > 0);
-		consumer->prefetch.used--;
-		if (prefetch_has_room(&consumer->prefetch))
-			consumer_ready(consumer);
-		consumer_unref(consumer);
-	}
+	/* the channel's limit first, so that those who waited for it come before this consumer */
 	if (slot->global) {
 		bool full = !prefetch_has_room(&channel->prefetch);
 
@@ -35,6 +30,13 @@ slot_release(struct channel *channel, const struct unacked_slot *slot)
 		channel->prefetch.used--;
 		if (full && prefetch_has_room(&channel->prefetch))
 			channel_credit(channel);
+	}
+	if (consumer != NULL) {
+		assert(consumer->prefetch.used > 0);
+		consumer->prefetch.used--;
+		if (prefetch_has_room(&consumer->prefetch))
+			consumer_ready(consumer);
+		consumer_unref(consumer);
 	}
 	queue_unref(slot->queue);
 }

@@ -240,3 +240,15 @@ open
 < basic.cancel_ok
 > queue.declare queue=$q passive
 soft 404 queue.declare "no queue '${q}' in vhost '/'"
+
+== what a waiting consumer gets cannot be got
+open
+> queue.declare queue="c.waiting" exclusive
+< queue.declare_ok
+> basic.consume queue="c.waiting" consumer_tag="t" no_ack
+< basic.consume_ok
+> basic.publish exchange="" routing_key="c.waiting" body="m"
+> basic.get queue="c.waiting" no_ack
+any_order
+	< basic.deliver consumer_tag="t" body="m"
+	< basic.get_empty

@@ -43,3 +43,10 @@ soft 406 basic.publish "fast reply consumer does not exist"
 open
 > queue.declare queue="amq.rabbitmq.reply-to" passive
 < queue.declare_ok queue="amq.rabbitmq.reply-to" message_count=0 consumer_count=1
+
+== the same tag twice
+open
+> basic.consume queue="amq.rabbitmq.reply-to" consumer_tag="t" no_ack
+< basic.consume_ok consumer_tag="t"
+> basic.consume queue="amq.rabbitmq.reply-to" consumer_tag="t" no_ack
+soft 406 basic.consume "reply consumer already set"

@@ -107,3 +107,16 @@ open channels=2
 close c1 1
 > c1 2 queue.purge queue="t.a"
 < c1 2 queue.purge_ok message_count=0
+
+== a mandatory message whose queue has gone before the commit comes back
+open
+> queue.declare queue="t.gone" exclusive
+< queue.declare_ok
+> tx.select
+< tx.select_ok
+> basic.publish exchange="" routing_key="t.gone" mandatory body="m"
+> queue.delete queue="t.gone"
+< queue.delete_ok message_count=0
+> tx.commit
+< basic.return reply_code=312 routing_key="t.gone" body="m"
+< tx.commit_ok

@@ -137,6 +137,53 @@ START_TEST(test_raising_the_global_limit_delivers_behind_qos_ok)
 }
 END_TEST
 
+/* Takes deliveries one by one, acknowledging each; how many each of the tags "a", "b" and "c" got. */
+static void
+take_turns(uint64_t deliveries, unsigned got[3])
+{
+	for (uint64_t tag = 1; tag <= deliveries; tag++) {
+		const struct method *m = client_expect(client, 1, METHOD_basic_deliver);
+
+		got[m->basic_deliver.consumer_tag.p[0] - 'a']++;
+		client_expect_content(client, 1);
+		client_ack(client, 1, tag, false);
+	}
+}
+
+START_TEST(test_global_limit_goes_round_among_consumers)
+{
+	unsigned got[3] = {0};
+
+	client_qos(client, 1, 1, true);
+	client_consume(client, 1, "q", "a", false);
+	client_consume(client, 1, "q", "b", false);
+	client_consume(client, 1, "q", "c", false);
+	publish(1, 12);
+	take_turns(12, got);
+	for (size_t i = 0; i < countof(got); i++)
+		ck_assert_uint_ge(got[i], 3);
+}
+END_TEST
+
+START_TEST(test_global_limit_goes_round_among_queues)
+{
+	static const char *const queues[] = {"qa", "qb", "qc"};
+	unsigned got[3] = {0};
+
+	client_qos(client, 1, 1, true);
+	for (size_t i = 0; i < countof(queues); i++) {
+		client_declare(client, 1, queues[i]);
+		client_consume(client, 1, queues[i], queues[i] + 1, false);
+	}
+	for (size_t i = 0; i < countof(queues); i++)
+		for (int n = 0; n < 9; n++)
+			client_publish(publisher, 1, queues[i], "m");
+	take_turns(12, got);
+	for (size_t i = 0; i < countof(got); i++)
+		ck_assert_uint_ge(got[i], 3);
+}
+END_TEST
+
 START_TEST(test_lowering_the_global_limit_takes_nothing_back)
 {
 	client_qos(client, 1, 4, true);
@@ -516,6 +563,7 @@ TESTS_WITH("settle", set_up, session_tear_down, test_prefetch_size_is_not_implem
 	   test_prefetch_is_for_consumers_to_come, test_prefetch_is_per_channel,
 	   test_global_limit_is_shared_and_effective_at_once,
 	   test_raising_the_global_limit_delivers_behind_qos_ok,
+	   test_global_limit_goes_round_among_consumers, test_global_limit_goes_round_among_queues,
 	   test_lowering_the_global_limit_takes_nothing_back, test_both_limits_count,
 	   test_prefetch_of_consumers_removes_the_global_limit,
 	   test_no_ack_consumers_have_no_prefetch,
