@@ -97,6 +97,7 @@ on_basic_consume(struct channel *channel, const struct basic_consume *m)
 		return refusal;
 	if (spec.tag.n == 0)
 		spec.tag = name_generate("amq.ctag-", generated);
+	queue_hand_out(queue); // what came before it is for the others
 	consumer = consumer_new(queue, &spec);
 	channel_add_consumer(channel, consumer);
 	if (!m->nowait)
@@ -110,6 +111,8 @@ on_basic_cancel(struct channel *channel, const struct basic_cancel *m)
 {
 	struct consumer *consumer = find_consumer(channel, m->consumer_tag);
 
+	if (consumer != NULL)
+		queue_hand_out(consumer->queue); // what came before it went is its own
 	if (!m->nowait)
 		channel_send(channel, &(struct method){.id = METHOD_basic_cancel_ok,
 						       .basic_cancel_ok = {m->consumer_tag}});

@@ -252,3 +252,20 @@ open
 any_order
 	< basic.deliver consumer_tag="t" body="m"
 	< basic.get_empty
+
+== what comes before a consumer is cancelled is its own
+open
+> queue.declare queue="c.high" exclusive
+< queue.declare_ok
+> basic.consume queue="c.high" consumer_tag="high" no_ack arguments={x-priority=5}
+< basic.consume_ok
+> basic.consume queue="c.high" consumer_tag="low" no_ack
+< basic.consume_ok
+> basic.publish exchange="" routing_key="c.high" body="m1"
+> basic.publish exchange="" routing_key="c.high" body="m2"
+> basic.cancel consumer_tag="high"
+> basic.publish exchange="" routing_key="c.high" body="m3"
+< basic.deliver consumer_tag="high" body="m1"
+< basic.deliver consumer_tag="high" body="m2"
+< basic.cancel_ok consumer_tag="high"
+< basic.deliver consumer_tag="low" body="m3"
