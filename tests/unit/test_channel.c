@@ -272,8 +272,11 @@ START_TEST(test_consume_ok_comes_before_deliveries_and_cancel_ok_behind)
 	stream_method(&stream, 1,
 		      &(struct method){.id = METHOD_basic_cancel,
 				       .basic_cancel = {.consumer_tag = BYTES("t")}});
+	stream_publish_method(&stream, 1, "", "q", false);
+	stream_content(&stream, 1, BYTES("three"), 0);
 	client_send_octets(client, buf_bytes(&stream));
 	buf_fini(&stream);
+	client_expect_deliver(client, 1, "t", 2, false, "two");
 	client_expect(client, 1, METHOD_basic_cancel_ok);
 	client_expect_nothing(client);
 	ck_assert_uint_eq(find_queue("q")->ready_count, 1);
