@@ -18,6 +18,8 @@ void loop_free(struct loop **loop);
 /* Waits for events until wait_ms have passed (0: not at all; UINT64_MAX: for ever) and runs their
  * callbacks once. */
 void loop_wait(struct loop *loop, uint64_t wait_ms);
+/* The next wait that would go beyond this time of clock_monotonic_us() ends then. */
+void loop_wake_at(struct loop *loop, uint64_t at_us);
 /* Calls back (inside loop_wait) when the process gets the signal. 0 or a negative errno. */
 int loop_on_signal(struct loop *loop, int signal_number, void (*run)(void *context),
 		   void *context) MUST_CHECK;

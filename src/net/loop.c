@@ -33,7 +33,7 @@ struct loop {
 	struct event_base *base; // owns
 	struct event *timer;	 // owns; readable when the timerfd fires
 	int timer_fd;		 // owns
-	uint64_t timer_at_ms;	 // when it fires; 0 when it is not set
+	uint64_t timer_at_us;	 // when it fires; 0 when it is not set
 	struct list watches;	 // watch.link
 };
 
@@ -44,7 +44,7 @@ on_timer(evutil_socket_t fd, short what UNUSED, void *context)
 	uint64_t count;
 
 	if (read(fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
-		loop->timer_at_ms = 0;
+		loop->timer_at_us = 0;
 }
 
 static struct event_base *
@@ -103,18 +103,16 @@ loop_free(struct loop **loop)
 	errno = saved;
 }
 
-/* Sees to it that the wait ends in time. */
-static void
-timer_set(struct loop *loop, uint64_t wait_ms)
+void
+loop_wake_at(struct loop *loop, uint64_t at_us)
 {
-	uint64_t at_ms = clock_read().monotonic_ms + min_u64(wait_ms, WAIT_MAX_MS);
-	struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(at_ms / 1000),
-					       .tv_nsec = (long)(at_ms % 1000) * 1000000}};
+	struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(at_us / 1000000),
+					       .tv_nsec = (long)(at_us % 1000000) * 1000}};
 
-	if (loop->timer_at_ms != 0 && loop->timer_at_ms <= at_ms)
+	if (loop->timer_at_us != 0 && loop->timer_at_us <= at_us)
 		return;
 	if (timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL) == 0)
-		loop->timer_at_ms = at_ms;
+		loop->timer_at_us = at_us;
 }
 
 /* Tells the mailboxes that their owner is going to sleep; false when a letter is there already. */
@@ -139,7 +137,8 @@ loop_wait(struct loop *loop, uint64_t wait_ms)
 	if (wait_ms == 0 || !mailboxes_sleep(loop))
 		flags |= EVLOOP_NONBLOCK;
 	else if (wait_ms != UINT64_MAX)
-		timer_set(loop, wait_ms);
+		loop_wake_at(loop,
+			     (clock_monotonic_us() / 1000 + min_u64(wait_ms, WAIT_MAX_MS)) * 1000);
 	event_base_loop(loop->base, flags);
 }
 

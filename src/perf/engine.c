@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The turn. Waits of the loop are in milliseconds, which is too coarse for 10,000 messages a second at
- * even distances; so a POSIX timer sends SIGALRM, which the loop takes as an event.
+ * The turn, and the loop under it.
  */
 #include "engine.h"
 
 #include <signal.h>
-#include <time.h>
 #include "complain.h"
 #include "net/loop.h"
 #include "net/net.h"
@@ -25,12 +23,6 @@ on_interrupt(void *context)
 	struct engine *engine = context;
 
 	engine->interrupted = true;
-}
-
-/* The wake-up is all that the signal is for. */
-static void
-on_wake(void *context UNUSED)
-{
 }
 
 static void
@@ -56,8 +48,7 @@ engine_init(struct engine *engine)
 	options.reference_minimum = REFERENCE_MINIMUM;
 	engine->net = net_new(engine->loop, &engine->deadlines, &options);
 	if (loop_on_signal(engine->loop, SIGINT, on_interrupt, engine) != 0 ||
-	    loop_on_signal(engine->loop, SIGTERM, on_interrupt, engine) != 0 ||
-	    loop_on_signal(engine->loop, SIGALRM, on_wake, engine) != 0)
+	    loop_on_signal(engine->loop, SIGTERM, on_interrupt, engine) != 0)
 		fail("the system gives no signals");
 	clock_take(engine);
 }
@@ -65,8 +56,6 @@ engine_init(struct engine *engine)
 void
 engine_fini(struct engine *engine)
 {
-	if (engine->timer != NULL)
-		timer_delete(engine->timer);
 	net_free(&engine->net);
 	deadlines_fini(&engine->deadlines);
 	loop_free(&engine->loop);
@@ -96,24 +85,4 @@ engine_turn(struct engine *engine, uint64_t wait_ms)
 	clock_take(engine);
 	deadlines_run(&engine->deadlines, engine->now_us / 1000);
 	net_input(engine->net);
-}
-
-void
-engine_wake_at(struct engine *engine, uint64_t at_us)
-{
-	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
-	struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(at_us / 1000000),
-					       .tv_nsec = (long)(at_us % 1000000) * 1000}};
-	timer_t timer;
-
-	if (at_us == engine->wake_us)
-		return;
-	if (engine->timer == NULL) {
-		if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0)
-			fail("the system gives no timer");
-		engine->timer = timer;
-	}
-	if (timer_settime(engine->timer, TIMER_ABSTIME, &spec, NULL) != 0)
-		fail("the system refuses a timer");
-	engine->wake_us = at_us;
 }

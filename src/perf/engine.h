@@ -15,8 +15,6 @@ struct engine {
 	uint64_t now_us;	    // the monotonic clock, read after the last wait
 	bool drained;		    // a full connection has room again: do not wait
 	bool interrupted;	    // SIGINT or SIGTERM came
-	uint64_t wake_us;	    // what the timer is set to; 0: nothing
-	void *timer;		    // the timer_t behind engine_wake_at(), made by its first call
 };
 
 /* Ends the program when the system refuses. */
@@ -26,5 +24,3 @@ void engine_fini(struct engine *engine);
 /* One turn; waits for events until wait_ms have passed (UINT64_MAX: for ever), not at all while there is
  * something to do. */
 void engine_turn(struct engine *engine, uint64_t wait_ms);
-/* Makes a wait end at that time of the monotonic clock, if it is still to come. */
-void engine_wake_at(struct engine *engine, uint64_t at_us);

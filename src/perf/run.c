@@ -12,6 +12,7 @@
 #include "consumer.h"
 #include "engine.h"
 #include "idle.h"
+#include "net/loop.h"
 #include "options.h"
 #include "producer.h"
 #include "topology.h"
@@ -98,7 +99,7 @@ step(struct run *run, uint64_t until_us)
 	if (run->options->rate != 0)
 		due = next_due(run);
 	if (due != UINT64_MAX && due > engine->now_us)
-		engine_wake_at(engine, due);
+		loop_wake_at(engine->loop, due);
 	if (wait_until > engine->now_us && due > engine->now_us)
 		wait_ms = min_u64((wait_until - engine->now_us) / 1000 + 1, LONG_WAIT_MS);
 	engine_turn(engine, wait_ms);

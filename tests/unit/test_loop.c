@@ -53,6 +53,19 @@ START_TEST(test_wait_ends_in_time)
 }
 END_TEST
 
+START_TEST(test_a_wake_up_ends_an_endless_wait)
+{
+	uint64_t at_us = clock_monotonic_us() + 1500;
+
+	loop_wake_at(loop, at_us);
+	loop_wait(loop, UINT64_MAX);
+	ck_assert_uint_ge(clock_monotonic_us(), at_us);
+	/* one that is past already too */
+	loop_wake_at(loop, at_us);
+	loop_wait(loop, UINT64_MAX);
+}
+END_TEST
+
 START_TEST(test_a_shorter_wait_after_a_longer_one)
 {
 	ck_assert_int_eq(loop_on_signal(loop, SIGUSR1, count_signal, &signals), 0);
@@ -124,5 +137,6 @@ START_TEST(test_letter_that_is_there_lets_nobody_sleep)
 END_TEST
 
 TESTS_WITH("loop", set_up, tear_down, test_no_wait_returns_with_nothing_to_do,
-	   test_wait_ends_in_time, test_a_shorter_wait_after_a_longer_one, test_signal_calls_back,
-	   test_mailbox_wakes, test_letter_that_is_there_lets_nobody_sleep)
+	   test_wait_ends_in_time, test_a_wake_up_ends_an_endless_wait,
+	   test_a_shorter_wait_after_a_longer_one, test_signal_calls_back, test_mailbox_wakes,
+	   test_letter_that_is_there_lets_nobody_sleep)
