@@ -14,6 +14,12 @@ test_packages=(
 	check librabbitmq-dev clang libclang-rt-dev llvm clang-format universal-ctags shellcheck python3 git xz-utils
 	# clients
 	amqp-tools python3-pika python3-amqp python3-kombu celery python3-celery openssl
+	python3-aio-pika ruby-bunny php-cli php-amqp php-amqplib libio-socket-ssl-perl
+	libanyevent-rabbitmq-perl libmojo-rabbitmq-client-perl
+	default-jdk-headless librabbitmq-client-java golang-go golang-github-rabbitmq-amqp091-go-dev
+	# applications
+	python3-oslo.messaging php-symfony-messenger php-symfony-amqp-messenger
+	php-symfony-event-dispatcher syslog-ng-core syslog-ng-mod-amqp collectd-core librabbitmq4 libyajl2
 )
 
 # For single stages of selftest.
