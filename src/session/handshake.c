@@ -319,6 +319,14 @@ connection_method(struct connection *c, struct bytes payload, uint32_t *method_i
 	}
 	if (c->state == CONNECTION_CLOSING)
 		return NULL;
+	if (c->state < CONNECTION_OPENING) {
+		/* without a word, as RabbitMQ: a client that is as wrong as this handles no close */
+		log_warn("unexpected method connection=%llu method=%s state=%s",
+			 (unsigned long long)conn_id(c->conn), method_name(m.id),
+			 state_name(c->state));
+		connection_drop_after(c, c->session->options.failure_delay_ms);
+		return NULL;
+	}
 	return refuse(CHANNEL_ERROR, "unexpected method in connection state %s",
 		      state_name(c->state));
 }

@@ -318,14 +318,23 @@ connect
 header
 < c1 0 connection.start
 > c1 0 connection.tune_ok channel_max=2047 frame_max=131072
-gone
+eof after=2
 
 == [slow] open in place of start-ok
 connect
 header
 < c1 0 connection.start
 > c1 0 connection.open virtual_host="/"
-gone
+eof after=2
+
+== [slow] open in place of tune-ok
+connect
+header
+< c1 0 connection.start
+> c1 0 connection.start_ok mechanism="PLAIN" response="\0guest\0guest" locale="en_US"
+< c1 0 connection.tune
+> c1 0 connection.open virtual_host="/"
+eof after=2
 
 == another method where open is awaited
 connect
