@@ -166,6 +166,7 @@ struct publish_cache {
 	struct bytes exchange_name;  // into frame
 	struct bytes key;	     // into frame
 	bool mandatory;
+	bool admitted;	    // the key passed the topic permissions
 	bool routed;	    // route is the answer for exchange and key
 	struct route route; // what the last message was routed to
 };
@@ -298,13 +299,14 @@ const struct reply *publish_message(struct channel *channel, struct message *mes
 /* Gives a message to its queues, or back to a publisher who insists. */
 struct publish_result publish_effect(struct channel *channel, const struct route *route,
 				     struct message *message, bool mandatory);
-/* Whether publish_fast may be tried: no content is open, and the cache stands. */
+/* Whether publish_fast may be tried: no content is open, and there was a publish before. */
 bool publish_fast_ready(const struct channel *channel);
 /* Where the last publish went, also while the content of the next one is open; NULL when that does not
  * stand any more. */
 const struct route *publish_route(const struct channel *channel);
-/* When input begins with a publish like the last one of this channel, and its header and body are there
- * in whole: publishes it and returns the octets used up. 0: take the long way. */
+/* When input begins with a publish that asks for nothing, and its content is there in whole: publishes
+ * it and returns the octets used up. When it is like the channel's last one, exchange, permission and
+ * route are known. 0: take the long way. */
 size_t publish_fast(struct channel *channel, struct bytes input);
 
 /* ---- on_tx.c ---- */

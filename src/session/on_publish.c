@@ -38,14 +38,19 @@ publish_cache_take(struct channel *channel, struct bytes payload, const struct b
 	if (cache == NULL) {
 		cache = channel->cache = slab_alloc(sizeof(*cache));
 		cache->frame_size = 0;
+		cache->exchange = NULL;
+		cache->admitted = false;
 		route_init(&cache->route);
 	}
 	if (cache->frame_size == payload.n && memcmp(cache->frame, payload.p, payload.n) == 0)
 		return;
 	assert(payload.n <= sizeof(cache->frame));
+	/* the same exchange with another key: what was found of it stands */
+	if (cache->exchange != NULL && !bytes_equal(cache->exchange_name, m->exchange))
+		cache->exchange = NULL;
 	memcpy(cache->frame, payload.p, payload.n);
 	cache->frame_size = (uint32_t)payload.n;
-	cache->exchange = NULL;
+	cache->admitted = false;
 	cache->routed = false;
 	cache->exchange_name = bytes_of(cache->frame + (m->exchange.p - payload.p), m->exchange.n);
 	cache->key = bytes_of(cache->frame + (m->routing_key.p - payload.p), m->routing_key.n);
@@ -63,6 +68,7 @@ cache_resolve(struct channel *channel)
 	if (cache_stands(channel))
 		return NULL;
 	cache->exchange = NULL;
+	cache->admitted = false;
 	cache->routed = false;
 	refusal = user_check(channel_user(channel), vhost, PERMISSION_WRITE, RESOURCE_EXCHANGE,
 			     cache->exchange_name);
@@ -159,18 +165,19 @@ publish_routed(struct channel *channel, struct message *message)
 	}
 }
 
-/* Topic permissions, for each key; a route that is known was admitted before. */
+/* Topic permissions, for each key; the publish's own alone is remembered. */
 static const struct reply *
 check_topics(const struct channel *channel, const struct keys *keys)
 {
-	const struct publish_cache *cache = channel->cache;
+	struct publish_cache *cache = channel->cache;
 	const struct reply *refusal = NULL;
 
-	if (cache->routed && keys->count == 1)
+	if (cache->admitted && keys->count == 1)
 		return NULL;
 	for (uint32_t i = 0; i < keys->count && refusal == NULL; i++)
 		refusal = user_check_topic(channel_user(channel), cache->exchange, PERMISSION_WRITE,
 					   keys->items[i]);
+	cache->admitted = refusal == NULL;
 	return refusal;
 }
 
@@ -214,43 +221,90 @@ whole_frame(const uint8_t *p, const uint8_t *end, enum frame_type type, uint16_t
 	return true;
 }
 
-size_t
-publish_fast(struct channel *channel, struct bytes input)
+/* The content behind a publish, whole in the input. */
+struct whole_content {
+	struct bytes header; // the header frame's payload
+	struct bytes body;
+	bool persistent;
+};
+
+/* Whether the input from p on is the whole content of a message that asks for nothing; where it ends. */
+static bool
+whole_content(const struct channel *channel, const uint8_t *p, const uint8_t *end,
+	      struct whole_content *content, const uint8_t **behind)
 {
-	const struct publish_cache *cache = channel->cache;
-	const uint8_t *end = input.p + input.n;
-	const uint8_t *p = input.p;
-	struct bytes payload;
-	struct bytes body = {NULL, 0};
+	uint32_t limit = channel_broker(channel)->options.message_size_max;
 	struct content_header header;
-	struct message *message;
 	unsigned facts;
 	char bad_type;
 
-	if (!whole_frame(p, end, FRAME_METHOD, channel->id, &payload) ||
-	    payload.n != cache->frame_size || memcmp(payload.p, cache->frame, payload.n) != 0)
-		return 0;
-	p += FRAME_OVERHEAD + payload.n;
-	if (!whole_frame(p, end, FRAME_HEADER, channel->id, &payload) ||
-	    payload.n > channel->connection->payload_max ||
-	    !content_header_decode(&header, payload) || header.class_id != 60 ||
+	if (!whole_frame(p, end, FRAME_HEADER, channel->id, &content->header) ||
+	    content->header.n > channel->connection->payload_max ||
+	    !content_header_decode(&header, content->header) || header.class_id != 60 ||
 	    header.weight != 0 || !publish_facts(header.properties, &facts, &bad_type) ||
 	    (facts & ~(unsigned)FACT_PERSISTENT) != 0)
-		return 0;
-	p += FRAME_OVERHEAD + payload.n;
+		return false;
+	content->persistent = facts != 0;
+	content->body = bytes_of(NULL, 0);
+	p += FRAME_OVERHEAD + content->header.n;
 	if (header.body_size != 0) {
-		if (!whole_frame(p, end, FRAME_BODY, channel->id, &body) ||
-		    body.n != header.body_size || body.n > channel->connection->payload_max ||
-		    body.n > channel_broker(channel)->options.message_size_max)
-			return 0;
-		p += FRAME_OVERHEAD + body.n;
+		if (!whole_frame(p, end, FRAME_BODY, channel->id, &content->body) ||
+		    content->body.n != header.body_size || content->body.n > limit ||
+		    content->body.n > channel->connection->payload_max)
+			return false;
+		p += FRAME_OVERHEAD + content->body.n;
 	}
-	message = message_new(cache->exchange_name, cache->key, payload, (uint32_t)body.n,
-			      facts & FACT_PERSISTENT ? MESSAGE_PERSISTENT : 0);
-	if (body.n != 0)
-		memcpy(message_body_room(message), body.p, body.n);
+	*behind = p;
+	return true;
+}
+
+/* Makes the cache one of another publish; false when something refuses it: the long way says what. */
+static bool
+take_other(struct channel *channel, struct bytes payload, const struct basic_publish *publish)
+{
+	struct keys keys;
+
+	publish_cache_take(channel, payload, publish);
+	keys_init(&keys, channel->cache->key);
+	return cache_resolve(channel) == NULL && check_topics(channel, &keys) == NULL;
+}
+
+size_t
+publish_fast(struct channel *channel, struct bytes input)
+{
+	const uint8_t *end = input.p + input.n;
+	const uint8_t *behind;
+	struct publish_cache *cache = channel->cache;
+	struct bytes payload;
+	struct whole_content content;
+	struct message *message;
+	struct method m;
+	bool same;
+
+	if (!whole_frame(input.p, end, FRAME_METHOD, channel->id, &payload))
+		return 0;
+	same = payload.n == cache->frame_size && memcmp(payload.p, cache->frame, payload.n) == 0 &&
+	       cache->admitted && cache_stands(channel);
+	if (!same && (payload.n < 4 || load_long(payload.p) != METHOD_basic_publish ||
+		      payload.n > channel->connection->payload_max ||
+		      method_decode(&m, payload) != METHOD_OK || m.basic_publish.immediate))
+		return 0;
+	if (!whole_content(channel, input.p + FRAME_OVERHEAD + payload.n, end, &content, &behind))
+		return 0;
+	if (!same && !take_other(channel, payload, &m.basic_publish))
+		return 0;
+	message = publish_new(channel, content.header, (uint32_t)content.body.n,
+			      content.persistent ? FACT_PERSISTENT : 0);
+	if (content.body.n != 0)
+		memcpy(message_body_room(message), content.body.p, content.body.n);
+	if (!cache->routed) {
+		struct keys keys;
+
+		keys_init(&keys, cache->key);
+		cache_route(cache, message, &keys);
+	}
 	publish_routed(channel, message);
-	return (size_t)(p - input.p);
+	return (size_t)(behind - input.p);
 }
 
 const struct route *
@@ -265,5 +319,5 @@ bool
 publish_fast_ready(const struct channel *channel)
 {
 	return channel->state == CHANNEL_OPEN && channel->content.state == CONTENT_NONE &&
-	       channel->cache != NULL && channel->cache->routed && cache_stands(channel);
+	       channel->cache != NULL;
 }

@@ -107,21 +107,26 @@ tx_end(struct channel *channel)
 	xfree(tx);
 }
 
-/* The lsn behind which the message is safe. Queues that were deleted meanwhile get nothing. */
+/* The lsn behind which the message is safe. Of queues that were deleted meanwhile, those get it that were
+ * declared again by the same name. */
 static uint64_t
 commit_publish(struct channel *channel, const struct tx_publish *publish)
 {
-	struct route route = {.queues = publish->queues};
+	struct queue **queues = xmalloc(publish->queue_count * sizeof(struct queue *));
+	struct route route = {.queues = queues};
+	struct publish_result result;
 
 	for (uint32_t i = 0; i < publish->queue_count; i++) {
 		struct queue *queue = publish->queues[i];
 
 		if (queue->flags & QUEUE_DELETED)
-			continue;
-		publish->queues[i] = publish->queues[route.count];
-		publish->queues[route.count++] = queue;
+			queue = queue_find(channel_vhost(channel), queue->name);
+		if (queue != NULL)
+			queues[route.count++] = queue;
 	}
-	return publish_effect(channel, &route, publish->message, publish->mandatory).lsn;
+	result = publish_effect(channel, &route, publish->message, publish->mandatory);
+	xfree(queues);
+	return result.lsn;
 }
 
 const struct reply *

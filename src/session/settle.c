@@ -160,11 +160,14 @@ settle_recover(struct channel *channel)
 	buf_fini(&tags);
 }
 
+/* What the open transaction settles is not outstanding any more. */
 static void
 slot_charge_global(void *context, struct unacked_slot *slot)
 {
-	(void)context;
-	slot->global = true;
+	struct prefetch *prefetch = context;
+
+	slot->global = !slot->in_tx;
+	prefetch->used += slot->global;
 }
 
 /* A new limit for the whole channel. What is unacked when it is set counts from the start. */
@@ -174,8 +177,8 @@ settle_set_global_prefetch(struct channel *channel, uint32_t limit)
 	struct prefetch *prefetch = &channel->prefetch;
 
 	if (prefetch->limit == 0 && limit != 0) {
-		unacked_visit(&channel->unacked, UINT64_MAX, slot_charge_global, NULL);
-		prefetch->used = (uint32_t)channel->unacked.count;
+		prefetch->used = 0;
+		unacked_visit(&channel->unacked, UINT64_MAX, slot_charge_global, prefetch);
 	}
 	prefetch->limit = limit;
 	if (prefetch_has_room(prefetch))

@@ -120,3 +120,36 @@ open
 > tx.commit
 < basic.return reply_code=312 routing_key="t.gone" body="m"
 < tx.commit_ok
+
+== a queue that is declared again before the commit gets the message
+open channels=2
+> 2 queue.declare queue="t.again" exclusive
+< 2 queue.declare_ok
+> 1 tx.select
+< 1 tx.select_ok
+> 1 basic.publish exchange="" routing_key="t.again" body="m1"
+sync 1
+> 2 queue.delete queue="t.again"
+< 2 queue.delete_ok
+> 2 queue.declare queue="t.again" exclusive
+< 2 queue.declare_ok
+> 1 tx.commit
+< 1 tx.commit_ok
+> 2 basic.get queue="t.again" no_ack
+< 2 basic.get_ok body="m1"
+
+== a limit of the channel does not count what the open transaction settles
+open channels=2
+> 2 queue.declare queue="t.limit" exclusive
+< 2 queue.declare_ok
+> 1 tx.select
+< 1 tx.select_ok
+> 1 basic.consume queue="t.limit" consumer_tag="t"
+< 1 basic.consume_ok
+> 2 basic.publish exchange="" routing_key="t.limit" body="m1"
+< 1 basic.deliver body="m1"
+> 1 basic.ack delivery_tag=1
+> 1 basic.qos prefetch_count=1 global
+< 1 basic.qos_ok
+> 2 basic.publish exchange="" routing_key="t.limit" body="m2"
+< 1 basic.deliver body="m2"
