@@ -24,7 +24,7 @@ test_packages=(
 
 # For single stages of selftest.
 # shellcheck disable=SC2034
-oracle_packages=(rabbitmq-server)
+oracle_packages=(rabbitmq-server python3-hypothesis)
 # shellcheck disable=SC2034
 tidy_packages=(clang-tidy)
 
