@@ -70,6 +70,7 @@ cache_resolve(struct channel *channel)
 	cache->exchange = NULL;
 	cache->admitted = false;
 	cache->routed = false;
+	cache->route.count = 0; // its queues may be gone, and nobody may look at them again
 	refusal = user_check(channel_user(channel), vhost, PERMISSION_WRITE, RESOURCE_EXCHANGE,
 			     cache->exchange_name);
 	if (refusal != NULL)

@@ -299,6 +299,32 @@ START_TEST(test_cached_route_follows_the_model)
 }
 END_TEST
 
+START_TEST(test_a_route_of_before_is_not_looked_at_after_a_refusal)
+{
+	struct client *other = client_connect();
+	struct buf stream;
+
+	client_open_channel(client, 2);
+	client_declare(client, 2, "r");
+	client_publish(client, 1, "q", "m");
+	run();
+	client_send(
+		other, 1,
+		&(struct method){.id = METHOD_queue_delete, .queue_delete = {.queue = BYTES("q")}});
+	client_expect(other, 1, METHOD_queue_delete_ok);
+	/* one publish goes somewhere; the last one finds its exchange anew and is refused */
+	buf_init(&stream, 0);
+	stream_publish_method(&stream, 2, "", "r", false);
+	stream_content(&stream, 2, BYTES("m"), 0);
+	stream_publish_method(&stream, 1, "", "q", false);
+	stream_frame(&stream, FRAME_HEADER, 1, BYTES("\0\x3c\0\0\0\0\0\0\0\0\0\0\1\0\3abc"));
+	client_send_octets(client, buf_bytes(&stream));
+	buf_fini(&stream);
+	client_expect_channel_close(client, 1, 406, METHOD_basic_publish,
+				    "PRECONDITION_FAILED - invalid expiration 'abc': no_integer");
+}
+END_TEST
+
 START_TEST(test_cached_permission_follows_the_user)
 {
 	const struct bytes none[PERMISSION_COUNT] = {BYTES("^$"), BYTES("^$"), BYTES("^$")};
@@ -642,6 +668,7 @@ TESTS_WITH("on_publish", set_up, session_tear_down, test_header_of_another_class
 	   test_properties_pass_through_as_they_came,
 	   test_mandatory_message_without_route_comes_back,
 	   test_publish_to_a_missing_exchange_closes_the_channel,
+	   test_a_route_of_before_is_not_looked_at_after_a_refusal,
 	   test_cached_route_follows_the_model, test_cached_permission_follows_the_user,
 	   test_one_octet_cut_everywhere, test_frames_of_4096_cut_everywhere,
 	   test_a_body_for_the_sink_cut_in_many_places, test_a_large_body_in_pieces,
