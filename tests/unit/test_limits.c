@@ -315,9 +315,10 @@ START_TEST(test_secret_waits_for_the_opening)
 	client_start(client);
 	client_send_start_ok(client, &options);
 	client_expect(client, 0, METHOD_connection_tune);
+	client_send_tune_ok(client, 2047, 131072, 0);
 	send_secret(client);
 	client_expect_close(client, 504, METHOD_connection_update_secret,
-			    "CHANNEL_ERROR - unexpected method in connection state tuning");
+			    "CHANNEL_ERROR - unexpected method in connection state opening");
 }
 END_TEST
 
