@@ -36,7 +36,7 @@ class Campaign:
     def __init__(self, args, servers, methods):
         self.args, self.methods = args, methods
         self.without = set(filter(None, args.without.split(",")))
-        triggers = [label for label in errors.TRIGGERS if label not in self.without]
+        triggers = [label for label in [*errors.TRIGGERS, *errors.RARE] if label not in self.without]
         self.histogram = histogram.Histogram(methods)
         self.pair = pair.Pair(side.Side("pannier", servers[0], methods),
                               side.Side("rabbitmq", servers[1], methods), self.histogram, triggers)

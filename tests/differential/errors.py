@@ -324,3 +324,5 @@ ROWS = [
 # Whether an error ends the connection, at one of the two servers at least.
 ENDING = {label: code >= 500 or label == "unknown exchange type" for label, code, *_ in ROWS}
 TRIGGERS = {label: trigger for label, _, _, trigger in ROWS if trigger}
+# What does not always come about when it is drawn, and so is drawn twice as often.
+RARE = ["read access to topic", "write access to topic", "server-named quorum queue"]

@@ -305,7 +305,9 @@ def cancel(x):
 
 
 def qos(x):
-    return [x.op("basic.qos", prefetch_count=(1, 2, 0, 5)[x.a % 4], **{"global": int(x.b % 3 == 2)})]
+    """A limit of the channel not behind a get: RabbitMQ counts what was got, and never gives it back."""
+    shared = x.b % 3 == 2 and not x.mode.got
+    return [x.op("basic.qos", prefetch_count=(1, 2, 0, 5)[x.a % 4], **{"global": int(shared)})]
 
 
 def settle(x, name, **flags):

@@ -31,6 +31,7 @@ class Mode:
     def __init__(self):
         self.open = self.confirm = self.tx = False
         self.limit = 0         # prefetch count of the whole channel
+        self.got = False       # a message was got, to be acknowledged
         self.consumers = {}    # tag -> (queue, no_ack)
         self.last = None       # the queue declared last
 
@@ -127,6 +128,7 @@ class World:
         elif op.name in ("queue.bind", "exchange.bind"):
             self.bindings.append(op)
         elif op.name == "basic.get" and answer.name == "basic.get_ok":
+            mode.got = mode.got or not values.get("no_ack")
             self.learn_token(answer)
 
     def learn_token(self, message):
