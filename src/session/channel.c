@@ -193,13 +193,17 @@ channel_method(struct channel *channel, const struct frame *frame, uint32_t *met
 		return refuse_undecodable(result, m.id);
 	if (m.id == METHOD_basic_publish)
 		return content_begin(channel, frame->payload, &m.basic_publish);
+	if (method_has_content(m.id)) {
+		content_begin_unwanted(channel, m.id);
+		return NULL;
+	}
 	return dispatch(channel, &m);
 }
 
 const struct reply *
 channel_frame(struct channel *channel, const struct frame *frame, uint32_t *method_id)
 {
-	*method_id = METHOD_basic_publish;
+	*method_id = channel->content.method_id;
 	switch (channel->content.state) {
 	case CONTENT_NONE:
 		if (frame->type == FRAME_METHOD)

@@ -252,7 +252,8 @@ body_end(struct connection *c, uint8_t end_octet)
 	}
 	if (channel != NULL)
 		refusal = content_advance(channel, c->body_size);
-	connection_frame_done(c, channel, refusal, METHOD_basic_publish);
+	connection_frame_done(c, channel, refusal,
+			      channel != NULL ? channel->content.method_id : 0);
 	return 1;
 }
 

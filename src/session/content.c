@@ -25,13 +25,22 @@ content_drop(struct channel *channel)
 const struct reply *
 content_begin(struct channel *channel, struct bytes payload, const struct basic_publish *m)
 {
-	channel->content = (struct content){.state = CONTENT_HEADER};
+	channel->content = (struct content){
+		.state = CONTENT_HEADER,
+		.method_id = METHOD_basic_publish,
+	};
 	if (channel->state != CHANNEL_OPEN)
 		return NULL;
 	if (m->immediate)
 		return refuse(NOT_IMPLEMENTED, "immediate=true");
 	publish_cache_take(channel, payload, m);
 	return NULL;
+}
+
+void
+content_begin_unwanted(struct channel *channel, uint32_t method_id)
+{
+	channel->content = (struct content){.state = CONTENT_HEADER, .method_id = method_id};
 }
 
 static const struct reply *
@@ -44,6 +53,8 @@ content_complete(struct channel *channel)
 	content->message = NULL;
 	if (channel->state != CHANNEL_OPEN)
 		return NULL;
+	if (content->method_id != METHOD_basic_publish)
+		return refuse(COMMAND_INVALID, "unimplemented method");
 	if (message == NULL)
 		return refuse(PRECONDITION_FAILED,
 			      "message size %llu is larger than configured max size %u",
@@ -89,7 +100,7 @@ content_header(struct channel *channel, struct bytes payload)
 	content->state = CONTENT_BODY;
 	content->body_size = header.body_size;
 	content->body_received = 0;
-	if (channel->state == CHANNEL_OPEN &&
+	if (channel->state == CHANNEL_OPEN && content->method_id == METHOD_basic_publish &&
 	    header.body_size <= channel_broker(channel)->options.message_size_max)
 		content->message = publish_new(channel, payload,
 					       (uint32_t)min_u64(header.body_size, BODY_ROOM_FIRST),

@@ -148,7 +148,9 @@ enum publish_fact {
 /* A publish whose content is still coming; what was published is in the channel's cache. */
 struct content {
 	enum content_state state;
-	unsigned facts;		 // enum publish_fact, or-ed
+	uint32_t
+		method_id; // basic.publish, or what no client may send: refused when it is complete
+	unsigned facts;	   // enum publish_fact, or-ed
 	struct message *message; // owns; NULL while the content is thrown away (closing, too large)
 	uint64_t body_size;	 // announced
 	uint64_t body_received;
@@ -253,6 +255,8 @@ void content_drop(struct channel *channel);
 /* Begins a publish; payload is that of its method frame. */
 const struct reply *content_begin(struct channel *channel, struct bytes payload,
 				  const struct basic_publish *m);
+/* Begins the content of a method that clients do not send. */
+void content_begin_unwanted(struct channel *channel, uint32_t method_id);
 /* Takes the payload of the header frame; a message without body is published. */
 const struct reply *content_header(struct channel *channel, struct bytes payload);
 /* Takes body octets; with the last one the message is published. */

@@ -293,3 +293,9 @@ connect
 bytes "AMQP"
 flush
 eof after=5
+
+== content of a method that clients do not send is awaited before it is refused
+open
+> basic.deliver consumer_tag="t" delivery_tag=1
+> channel.flow active
+hard 505 basic.deliver "expected content header for class 60, got non content header frame instead"
