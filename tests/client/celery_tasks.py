@@ -47,10 +47,10 @@ class Reports:
 class Worker:
     """A worker process with its children in a session of its own; ready when the constructor returns."""
 
-    def __init__(self, name, concurrency, queue="celery-tests"):
+    def __init__(self, name, concurrency, queue="celery-tests", application="celery_app"):
         self.name = f"{name}@test"
         self.log = os.path.join(lib.test_dir(), f"worker-{name}.log")
-        command = ["/usr/bin/python3", "-B", "-m", "celery", "-A", "celery_app", "worker", "-n", self.name,
+        command = ["/usr/bin/python3", "-B", "-m", "celery", "-A", application, "worker", "-n", self.name,
                    "-c", str(concurrency), "-l", "INFO", "-Q", queue, "--without-mingle"]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, cwd=HERE, stdin=subprocess.DEVNULL, stdout=log,
@@ -60,8 +60,11 @@ class Worker:
 
     def is_ready(self):
         assert self.process.poll() is None, "the worker ended at its start"
-        with open(self.log, "rb") as log:
-            return b" ready." in log.read()
+        return " ready." in self.text()
+
+    def text(self):
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read()
 
     def kill(self):
         """The worker and its children, without a chance to say anything."""

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # limit: 60 s
 """pika's SelectConnection: everything in flight at once, as an asynchronous application does it."""
-import os
+import ssl
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-import broker as lib  # noqa: E402
-import pika  # noqa: E402
+import matrix
+import pika
+from matrix import lib
+from pika.adapters.utils.connection_workflow import AMQPConnectionWorkflowFailed
 
 MESSAGES = 5000
 WINDOW = 200
@@ -17,11 +18,11 @@ LIMIT_S = 40
 class Session:
     """One connection with its loop; run() returns when done() was called and raises what fail() got."""
 
-    def __init__(self, broker):
+    def __init__(self, broker, port=None, **more):
         self.error = None
         self.closed = None
         self.connection = pika.SelectConnection(
-            pika.ConnectionParameters(broker.host, broker.port),
+            pika.ConnectionParameters(broker.host, port or broker.port, **more),
             on_open_callback=self.on_open,
             on_open_error_callback=lambda connection, error: self.fail(error),
             on_close_callback=self.on_close)
@@ -52,9 +53,9 @@ class ConfirmedStream(Session):
     """Publishes MESSAGES with at most WINDOW unconfirmed and consumes them with prefetch 50, acknowledging
     each tenth with multiple; done when all are confirmed and all have come, in order."""
 
-    def __init__(self, broker):
+    def __init__(self, broker, *where, **more):
         self.published = self.confirmed = self.consumed = 0
-        super().__init__(broker)
+        super().__init__(broker, *where, **more)
 
     def on_open(self, connection):
         connection.channel(on_open_callback=self.on_consumer_channel)
@@ -174,6 +175,21 @@ def case_confirmed_stream(broker):
     assert session.closed.reply_code == 200, session.closed
 
 
+def case_confirmed_stream_with_tls(broker):
+    if not broker.tls_port:
+        lib.skip("the server is a running one")
+    options = pika.SSLOptions(ssl.create_default_context(cafile=broker.ca), "127.0.0.1")
+    session = ConfirmedStream(broker, broker.tls_port, ssl_options=options).run()
+    assert session.closed.reply_code == 200, session.closed
+    untrusting = pika.SSLOptions(ssl.create_default_context(), "127.0.0.1")
+    try:
+        ConfirmedStream(broker, broker.tls_port, ssl_options=untrusting).run()
+    except AMQPConnectionWorkflowFailed as error:
+        assert "CERTIFICATE_VERIFY_FAILED" in repr(error), error
+    else:
+        raise AssertionError("a certificate of nobody was accepted")
+
+
 def case_channel_error_in_flight(broker):
     session = ChannelError(broker).run()
     assert session.reasons == [(404, "NOT_FOUND - no queue 'select.none' in vhost '/'")] * 3
@@ -185,4 +201,4 @@ def case_many_consumers(broker):
 
 
 if __name__ == "__main__":
-    sys.exit(lib.run_cases(globals()))
+    sys.exit(lib.run_cases(globals(), common=matrix.tls_broker()))

@@ -1,22 +1,32 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: Apache-2.0
 # limit: 60 s
-"""py-amqp, the library below kombu and Celery: AMQPLAIN, its way with qos, confirms, errors."""
+"""
+py-amqp, the library below kombu and Celery: AMQPLAIN, TLS, its way with qos, confirms, errors. It does not
+connect again by itself: the case of a killed broker does, in a loop.
+"""
 import os
+import socket
+import ssl
 import sys
+import threading
+import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-import amqp  # noqa: E402
-import broker as lib  # noqa: E402
-from amqp import exceptions  # noqa: E402
+import amqp
+import matrix
+from amqp import exceptions
+from ledger import AFTER, BEFORE, Ledger, own_broker
+from matrix import lib
 
 LIMIT_S = 20
+RETRY_S = 0.1
+LOAD = 300
 
 
-def connect(broker, **more):
+def connect(broker, port=None, **more):
     connection = amqp.Connection(
-        f"{broker.host}:{broker.port}", userid="guest", password=more.pop("password", "guest"),
-        read_timeout=LIMIT_S, write_timeout=LIMIT_S, **more)
+        f"{broker.host}:{port or broker.port}", userid="guest", password=more.pop("password", "guest"),
+        **{"read_timeout": LIMIT_S, "write_timeout": LIMIT_S, **more})
     connection.connect()
     return connection
 
@@ -67,6 +77,29 @@ def case_login_mechanisms(broker):
         assert error.code == 403
     # Left to itself it takes AMQPLAIN.
     connect(broker).close()
+
+
+def trusting(broker):
+    return {"ca_certs": broker.ca, "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": "127.0.0.1"}
+
+
+def case_connect_with_tls(broker):
+    if not broker.tls_port:
+        lib.skip("the server is a running one")
+    for method in ("AMQPLAIN", "PLAIN"):
+        connection = connect(broker, broker.tls_port, ssl=trusting(broker), login_method=method,
+                             confirm_publish=True)
+        channel = connection.channel()
+        queue = temporary_queue(channel)
+        # Around the 16,384 octets of a TLS record, and many of them.
+        for size in (0, 1, 16384, 16385, 1000000):
+            body = os.urandom(size)
+            channel.basic_publish(amq_message(body), exchange="", routing_key=queue)
+            assert channel.basic_get(queue, no_ack=True).body in (body, body or "")
+        refused(exceptions.NotFound, "no queue 'pyamqp.none'", channel.queue_declare, "pyamqp.none", passive=True)
+        connection.close()
+    stranger = {**trusting(broker), "ca_certs": None}
+    refused(ssl.SSLCertVerificationError, "CERTIFICATE_VERIFY_FAILED", connect, broker, broker.tls_port, ssl=stranger)
 
 
 def case_tune(broker):
@@ -226,5 +259,83 @@ def case_heartbeats(broker):
     connection.close()
 
 
+class Side(threading.Thread):
+    """One connection with its thread, made again whenever it is lost; work() has it until then."""
+
+    def __init__(self, ledger, queue, options):
+        super().__init__(daemon=True)
+        self.ledger, self.queue, self.options = ledger, queue, options
+        self.stopping, self.connections, self.failed = False, 0, 0
+        self.start()
+
+    def run(self):
+        while not self.stopping:
+            stage = self.ledger.stage
+            try:
+                with connect(self.ledger.broker, **self.options) as connection:
+                    self.connections += 1
+                    channel = connection.channel()
+                    channel.queue_declare(self.queue, durable=True, auto_delete=False)
+                    self.work(connection, channel, stage)
+            except (exceptions.RecoverableConnectionError, OSError):
+                self.failed += 1
+                time.sleep(RETRY_S)
+
+    def stop(self):
+        self.stopping = True
+        self.join(LIMIT_S)
+        assert not self.is_alive()
+        assert self.connections == 2 and self.failed >= 1, (self.connections, self.failed)
+
+
+class Publisher(Side):
+    def work(self, connection, channel, stage):
+        while not self.stopping:
+            number = self.ledger.new()
+            channel.basic_publish_confirm(amq_message(b"%d" % number, delivery_mode=2), exchange="",
+                                          routing_key=self.queue)
+            self.ledger.confirm(stage, number)
+
+
+class Consumer(Side):
+    def work(self, connection, channel, stage):
+        def take(message):
+            self.ledger.take(message.body, message.delivery_info["redelivered"])
+            message.channel.basic_ack(message.delivery_tag)
+
+        channel.basic_qos(0, 20, False)
+        channel.basic_consume(self.queue, callback=take)
+        while not self.stopping:
+            try:
+                connection.drain_events(timeout=0.1)
+            except socket.timeout:
+                pass
+
+
+def recover(broker, queue, **options):
+    ledger = Ledger(broker)
+    publishers = [Publisher(ledger, queue, options) for _ in range(3)]
+    consumer = Consumer(ledger, queue, options)
+    ledger.await_confirms(BEFORE, LOAD)
+    ledger.kill_and_restart()
+    ledger.await_confirms(AFTER, LOAD)
+    for publisher in publishers:
+        publisher.stop()
+    ledger.await_and_check()
+    consumer.stop()
+    with connect(broker) as connection:
+        connection.channel().queue_delete(queue)
+
+
+@own_broker
+def case_recovery_from_a_killed_broker(broker):
+    recover(broker, "pyamqp.recovery")
+
+
+@own_broker
+def case_recovery_with_tls(broker):
+    recover(broker, "pyamqp.recovery.tls", port=broker.tls_port, ssl=trusting(broker))
+
+
 if __name__ == "__main__":
-    sys.exit(lib.run_cases(globals()))
+    sys.exit(lib.run_cases(globals(), common=matrix.tls_broker()))

@@ -1,182 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared part of the librabbitmq programs, see rabbitmq_c.h: first the broker, then the calls. */
+/* The calls that the librabbitmq programs share, see rabbitmq_c.h. */
 #include "client/rabbitmq_c.h"
 
-#include "lib/runner.h"
-
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <signal.h>
+#include <amqp_ssl_socket.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#define START_S 60
-
-/* The broker under test; filled before the first test forks. */
-static struct {
-	char host[64]; // where it listens
-	int port;      // the same
-	pid_t pid;     // 0: it is somebody else's
-	char data[64]; // its -D, removed at the end
-} broker;
-
-/* ---- the broker ---- */
-
-static struct sockaddr_in
-address_of(int port)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	return address;
-}
-
-static int
-free_port(void)
-{
-	struct sockaddr_in address = address_of(0);
-	socklen_t size = sizeof address;
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (bind(fd, (struct sockaddr *)&address, sizeof address) ||
-	    getsockname(fd, (struct sockaddr *)&address, &size)) {
-		perror("a free port");
-		exit(EXIT_FAILURE);
-	}
-	close(fd);
-	return ntohs(address.sin_port);
-}
-
-static bool
-accepts(int port)
-{
-	struct sockaddr_in address = address_of(port);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool connected = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
-
-	close(fd);
-	return connected;
-}
-
-/* In the child: becomes pannierd, which must not outlive the program. */
-static void
-become_pannierd(void)
-{
-	char program[4096], listener[64];
-	const char *build = getenv("PANNIER_BUILD");
-
-	if (getenv("PANNIERD"))
-		snprintf(program, sizeof program, "%s", getenv("PANNIERD"));
-	else
-		snprintf(program, sizeof program, "%s/pannierd", build ? build : ".");
-	snprintf(listener, sizeof listener, "listeners.tcp.1=127.0.0.1:%d", broker.port);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dup2(STDERR_FILENO, STDOUT_FILENO);
-	execl(program, program, "-D", broker.data, "--set", listener, "--set", "log.console=true",
-	      (char *)NULL);
-	fprintf(stderr, "%s: %s\n", program, strerror(errno));
-	_exit(127);
-}
-
-/* True when it accepts; false when it ended, as it does when another took the port. */
-static bool
-await_start(void)
-{
-	const struct timespec step = {.tv_nsec = 10 * 1000 * 1000};
-
-	for (int i = 0; i < START_S * 100; i++) {
-		if (waitpid(broker.pid, NULL, WNOHANG) == broker.pid)
-			return false;
-		if (accepts(broker.port))
-			return true;
-		nanosleep(&step, NULL);
-	}
-	kill(broker.pid, SIGKILL);
-	waitpid(broker.pid, NULL, 0);
-	return false;
-}
-
-static void
-broker_start(void)
-{
-	const char *url = getenv("PANNIER_URL");
-
-	if (url) {
-		const char *at = strchr(url, '@');
-		if (sscanf(at ? at + 1 : url + strlen("amqp://"), "%63[^:/]:%d", broker.host,
-			   &broker.port) == 2)
-			return;
-		fprintf(stderr, "PANNIER_URL: not of the form amqp://host:port: %s\n", url);
-		exit(EXIT_FAILURE);
-	}
-	snprintf(broker.host, sizeof broker.host, "127.0.0.1");
-	snprintf(broker.data, sizeof broker.data, "/tmp/pannier-client-XXXXXX");
-	if (!mkdtemp(broker.data)) {
-		perror("a directory for data");
-		exit(EXIT_FAILURE);
-	}
-	for (int attempt = 0; attempt < 3; attempt++) {
-		broker.port = free_port();
-		broker.pid = fork();
-		if (broker.pid == 0)
-			become_pannierd();
-		if (await_start())
-			return;
-	}
-	fprintf(stderr, "pannierd did not start\n");
-	exit(EXIT_FAILURE);
-}
-
-static void
-remove_data(void)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		execlp("rm", "rm", "-rf", broker.data, (char *)NULL);
-		_exit(127);
-	}
-	waitpid(pid, NULL, 0);
-}
-
-/* Stops it with SIGTERM. Returns 0 when it ended with status 0. */
-static int
-broker_stop(void)
-{
-	int status = 0;
-
-	if (!broker.pid)
-		return 0;
-	kill(broker.pid, SIGTERM);
-	waitpid(broker.pid, &status, 0);
-	if (status)
-		fprintf(stderr, "pannierd ended with wait status %#x\n", (unsigned)status);
-	remove_data();
-	return status;
-}
-
-int
-run_with_broker(const char *name, const TTest *const *tests, size_t n)
-{
-	broker_start();
-	int result = run_tests(name, tests, n, NULL, NULL);
-	return broker_stop() ? EXIT_FAILURE : result;
-}
 
 /* ---- connections ---- */
 
-amqp_connection_state_t
-try_connect(const struct login *login, amqp_rpc_reply_t *reply)
+static int
+open_socket(amqp_connection_state_t conn, bool tls)
 {
-	amqp_connection_state_t conn = amqp_new_connection();
-	amqp_socket_t *sock = amqp_tcp_socket_new(conn);
+	amqp_socket_t *sock = tls ? amqp_ssl_socket_new(conn) : amqp_tcp_socket_new(conn);
+
+	ck_assert_ptr_nonnull(sock);
+	if (tls)
+		ck_assert_int_eq(amqp_ssl_socket_set_cacert(sock, broker_authority()),
+				 AMQP_STATUS_OK);
+	return amqp_socket_open(sock, broker_host(), broker_port(tls));
+}
+
+static amqp_rpc_reply_t
+log_in(amqp_connection_state_t conn, const struct login *login)
+{
 	amqp_table_entry_t capability = {
 		.key = amqp_cstring_bytes("consumer_cancel_notify"),
 		.value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = true},
@@ -188,13 +34,32 @@ try_connect(const struct login *login, amqp_rpc_reply_t *reply)
 	};
 	amqp_table_t properties = {.num_entries = login->wants_cancel, .entries = &property};
 
-	ck_assert_ptr_nonnull(sock);
-	ck_assert_int_eq(amqp_socket_open(sock, broker.host, broker.port), AMQP_STATUS_OK);
-	*reply = amqp_login_with_properties(conn, login->vhost ? login->vhost : "/", 0,
-					    login->frame_max ? login->frame_max : 131072,
-					    login->heartbeat, &properties, AMQP_SASL_METHOD_PLAIN,
-					    "guest", login->password ? login->password : "guest");
+	return amqp_login_with_properties(conn, login->vhost ? login->vhost : "/", 0,
+					  login->frame_max ? login->frame_max : 131072,
+					  login->heartbeat, &properties, AMQP_SASL_METHOD_PLAIN,
+					  "guest", login->password ? login->password : "guest");
+}
+
+amqp_connection_state_t
+try_connect(const struct login *login, amqp_rpc_reply_t *reply)
+{
+	amqp_connection_state_t conn = amqp_new_connection();
+
+	ck_assert_int_eq(open_socket(conn, login->tls), AMQP_STATUS_OK);
+	*reply = log_in(conn, login);
 	return conn;
+}
+
+amqp_connection_state_t
+connect_if_there(const struct login *login)
+{
+	amqp_connection_state_t conn = amqp_new_connection();
+
+	if (open_socket(conn, login->tls) == AMQP_STATUS_OK &&
+	    log_in(conn, login).reply_type == AMQP_RESPONSE_NORMAL)
+		return conn;
+	amqp_destroy_connection(conn);
+	return NULL;
 }
 
 amqp_connection_state_t

@@ -6,7 +6,8 @@
  * run_with_broker() starts the pannierd named by PANNIERD (or the one in PANNIER_BUILD, or ./pannierd) on
  * a free port, runs the tests, each in a process of its own, and stops it; an end with a status other than
  * 0 fails the program. With PANNIER_URL=amqp://host:port the server there is used instead. The broker dies
- * with the program, whatever happens.
+ * with the program, whatever happens. run_with_own_brokers() starts one for each test, with a TLS port; the
+ * test may kill it. When the server is a running one, such tests are skipped.
  *
  * "Channel" is a number here, as the library has it; the tests use 1 unless they need two. Bytes that a
  * call returns belong to the library and live until its next call.
@@ -34,8 +35,33 @@ int run_with_broker(const char *name, const TTest *const *tests, size_t n);
 		return run_with_broker(suite_name, tests_, sizeof tests_ / sizeof tests_[0]); \
 	}
 
+/* Runs the tests, each with a broker of its own that speaks TLS, too. Returns main()'s result. */
+int run_with_own_brokers(const char *name, const TTest *const *tests, size_t n);
+
+/* As BROKER_TESTS(). */
+#define OWN_BROKER_TESTS(suite_name, ...)                                                          \
+	int main(void)                                                                             \
+	{                                                                                          \
+		const TTest *const tests_[] = {__VA_ARGS__};                                       \
+		return run_with_own_brokers(suite_name, tests_, sizeof tests_ / sizeof tests_[0]); \
+	}
+
+/* Where the broker is. */
+const char *broker_host(void);
+int broker_port(bool tls);
+
+/* The file of the certificate to trust, of a broker with TLS. */
+const char *broker_authority(void);
+
+/* For tests with a broker of their own: kills it (-9) and waits for its end. */
+void broker_kill(void);
+
+/* Starts it again, with the ports and the data that it had; does not wait until it accepts. */
+void broker_launch(void);
+
 /* How a connection is made; zeros mean the usual. */
 struct login {
+	bool tls;	      // with TLS
 	const char *password; // guest
 	const char *vhost;    // "/"
 	int frame_max;	      // 131072
@@ -45,6 +71,9 @@ struct login {
 
 /* Connects and logs in as guest; the reply tells how it went. The caller ends it by close_connection(). */
 amqp_connection_state_t try_connect(const struct login *login, amqp_rpc_reply_t *reply);
+
+/* Connects and logs in; NULL when there is nobody. */
+amqp_connection_state_t connect_if_there(const struct login *login);
 
 /* A connection with channel 1 open. */
 amqp_connection_state_t connect_usual(void);
