@@ -91,8 +91,8 @@ int disk_sync_dir(struct disk *disk, const char *folder) MUST_CHECK;
 int disk_mkdir(struct disk *disk, const char *folder) MUST_CHECK;
 /* Calls each for every file in the folder, in no order; nothing may be made or removed on the way. 0 or
  * a negative errno. */
-int disk_list(struct disk *disk, const char *folder,
-	      void (*each)(void *context, const char *name), void *context) MUST_CHECK;
+int disk_list(struct disk *disk, const char *folder, void (*each)(void *context, const char *name),
+	      void *context) MUST_CHECK;
 /* Takes the lock of this file, which is made when it is not there, until the disk is freed or the
  * process ends. 0, -EWOULDBLOCK when another has it, or a negative errno. */
 int disk_lock(struct disk *disk, const char *path) MUST_CHECK;

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The message store: one log for all durable queues and all definitions. Records are appended to a batch
+ * in memory; a batch is written and synced by the store thread (writer.c), and when it comes back by mail
+ * its LSNs are stable. What must wait for the disk waits for a number: `stable`.
+ *
+ * The broker thread owns the store; store_start() gives it two threads of its own, with which it
+ * exchanges letters only. Without store_start() (tests) store_work() does their work.
+ *
+ * A message is named by (queue_log, qseq) outside the store.
+ */
+#pragma once
+
+#include "store/definition.h"
+#include "store/format.h"
+#include "store/qseq_set.h"
+#include "store/record.h"
+#include "util/buf.h"
+#include "util/bytes.h"
+#include "util/clock.h"
+#include "util/disk.h"
+#include "util/list.h"
+#include "util/map.h"
+
+struct mailbox;
+struct store;
+
+struct store_options {
+	uint32_t buffer_size; // octets gathered at which a batch is full (1 MiB)
+	uint32_t
+		flush_interval_ms; // how long a record waits at most for its batch to be written (25)
+	bool flush_when_idle;	   // write as soon as the writer is idle and no input waits (true)
+	uint64_t file_size;	   // octets of a segment (64 MiB)
+	uint64_t checkpoint_size; // octets of log after which a checkpoint is made (256 MiB)
+	uint32_t unit_max;	  // octets of one unit (64 MiB)
+	const char *node_name;	  // borrows for good
+};
+
+/* One durable queue in the store. Made by store_queue_new() or by recovery, freed by store_queue_drop(). */
+struct queue_log {
+	struct list_link acked;	  // private: in the store's list of queues with marks to write
+	struct map_node by_id;	  // private: in the store's map of queues
+	struct ack_range *ranges; // private; owns: marks of the present batch
+	uint32_t range_count;
+	uint32_t range_room;
+	uint64_t id;		    // never reused
+	void *owner;		    // the broker's queue
+	uint64_t next_qseq;	    // higher than any that has, or had, a record
+	uint64_t count;		    // messages with a record that are not settled
+	uint64_t octets;	    // of their bodies
+	struct qseq_set settled;    // read-only outside the store
+	uint64_t redelivered_below; // messages below this number may have been delivered before
+	bool delivered; // QUEUE_STATE_DELIVERED was logged in this run or, at recovery, the last
+};
+
+/* A message as recovery found it. Views borrow until the call returns. */
+struct stored_message {
+	uint64_t lsn;
+	uint32_t record_size;
+	struct message_record record;
+};
+
+struct stored_ref {
+	struct queue_log *log;
+	uint64_t qseq;
+	bool redelivered; // it may have been delivered before
+};
+
+struct store_ops {
+	/* Recovery: a definition, in the order in which they were logged. For a queue that is put, log is its
+	 * own: the broker sets log->owner. Its views borrow until the call returns. */
+	void (*define)(void *context, const struct definition *definition, struct queue_log *log);
+	/* Recovery, after all definitions: a message and those references that are not settled, by LSN. */
+	void (*message)(void *context, const struct stored_message *message,
+			const struct stored_ref *refs, uint32_t count);
+	/* For a checkpoint: calls store_snapshot_add() for every durable definition. */
+	void (*snapshot)(void *context, struct store *store);
+	/* Everything up to lsn is safe. */
+	void (*stable)(void *context, uint64_t lsn);
+	/* Space ran short (true: publishers must stop) or is there again. */
+	void (*short_of_space)(void *context, bool is_short);
+	/* The log could not be written: nothing after `stable` may be believed, the process must end. */
+	void (*failed)(void *context, int error, const char *what);
+};
+
+struct store_options store_options_default(void);
+/* Opens the store on a disk, makes it when it is empty, recovers what is there. 0 with *store; or a negative
+ * errno and one line in error that says what is wrong with which file at which offset and what to do;
+ * then nothing was changed. -EWOULDBLOCK: another process has it; -ENOTSUP: a newer format; -EBADMSG:
+ * damage. disk, ops and context are borrowed for good. */
+int store_open(struct store **store, struct disk *disk, const struct store_options *options,
+	       const struct store_ops *ops, void *context, struct buf *error) MUST_CHECK;
+/* Whether store_open() made it. */
+bool store_is_new(const struct store *store);
+/* Starts the store thread and the helper thread; they wake the mailbox of store_mailbox(). */
+void store_start(struct store *store);
+/* Written batches and finished jobs arrive here; the loop waits on it, store_receive() drains. */
+struct mailbox *store_mailbox(struct store *store);
+/* Ends the threads. With clean set, first everything is written, a checkpoint made and the stop marked as
+ * clean; 0 or a negative errno when that failed. */
+int store_close(struct store **store, bool clean);
+
+/* ---- the turn ---- */
+
+/* Takes in what the threads have done: ops.stable, ops.short_of_space, ops.failed. */
+void store_receive(struct store *store);
+/* Hands the batch to the writer when that is due: at the end of a turn, or between two units when it is
+ * full. input_waits: more input is there at once, so unless 25 ms have passed it can wait. */
+void store_submit(struct store *store, struct now now, bool input_waits);
+/* When store_submit() must be called though nothing else happens; UINT64_MAX: never. */
+uint64_t store_due_ms(const struct store *store);
+/* More is waiting to be written than there should be: publishers to durable queues must not be read. */
+bool store_is_full(const struct store *store);
+/* For tests without threads: does what the threads have to do now; whether there was anything. */
+bool store_work(struct store *store);
+
+/* ---- records: each becomes part of the present batch ---- */
+
+/* Every LSN up to this one is safe. */
+uint64_t store_stable(const struct store *store);
+
+/* Appends a message for message->ref_count queues; the record's octets are copied. Returns its LSN and in
+ * *refs the place of its references, which the caller fills at once, each with queue_log_add(). */
+uint64_t store_append_message(struct store *store, const struct message_record *message,
+			      uint8_t **refs);
+/* Writes one reference of a message that is being appended, at ref: the message is number qseq of this
+ * queue. */
+static inline void
+queue_log_add(struct queue_log *log, uint8_t *ref, uint64_t qseq, uint32_t body_size)
+{
+	message_ref_encode(ref, &(struct message_ref){.queue_id = log->id, .qseq = qseq});
+	log->next_qseq = qseq + 1;
+	log->count++;
+	log->octets += body_size;
+}
+
+/* What each of its references counts of a record: an estimate of what is garbage when one is settled. */
+static inline uint64_t
+store_share(uint64_t record_size, uint32_t ref_count)
+{
+	return record_size / ref_count;
+}
+
+/* What is known of a stored message without reading it. */
+struct stored_place {
+	uint64_t lsn;	    // of its record
+	uint64_t share;	    // store_share() of its record
+	uint32_t body_size; // octets
+};
+
+/* Settles one stored message of the queue. Returns the LSN behind which
+ * the mark is safe. */
+uint64_t store_ack(struct store *store, struct queue_log *log, uint64_t qseq,
+		   const struct stored_place *place, enum ack_reason reason);
+/* One reference of this record is gone with its queue. */
+void store_release(struct store *store, uint64_t lsn, uint64_t share);
+/* Logs that the queue delivers from now on, once in a run. Returns the LSN behind which that is safe. */
+uint64_t store_mark_delivered(struct store *store, struct queue_log *log);
+/* A new durable queue. Its id is log->id, to be put into the definition. */
+struct queue_log *store_queue_new(struct store *store);
+/* The queue is gone (its removal was defined): its messages are garbage. */
+void store_queue_drop(struct store *store, struct queue_log **log);
+/* Logs a definition. Returns its LSN. */
+uint64_t store_define(struct store *store, const struct definition *definition);
+/* Inside ops.snapshot alone. */
+void store_snapshot_add(struct store *store, const struct definition *definition);
+/* Octets that the records of one unit may take: what a transaction asks before it begins. */
+uint64_t store_unit_max(const struct store *store);

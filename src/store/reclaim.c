@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Segments without an open message. What else they hold (marks, definitions) is in the checkpoints; one
+ * that the second-newest checkpoint covers and found empty is not needed by any recovery, and its file
+ * goes. So the marks are safe before the messages go, and a file that is missing though the checkpoint that
+ * is used found messages in it was lost.
+ */
+#include "internal.h"
+
+struct remove_job {
+	struct mail mail;
+	struct disk *disk;
+	uint64_t id;
+};
+
+static void
+run_remove(struct mail *mail)
+{
+	struct remove_job *job = container_of(mail, struct remove_job, mail);
+	char path[PATH_MAX_SIZE];
+	int error;
+
+	segment_path(path, job->id);
+	error = disk_unlink(job->disk, path);
+	/* before the next checkpoint, which does not know it: recovery could not say where it ends */
+	if (error == 0)
+		error = disk_sync_dir(job->disk, LOG_FOLDER);
+	if (error < 0)
+		log_warn("store: cannot remove %s, which is not needed any more: %s", path,
+			 strerror(-error));
+}
+
+static void
+remove_arrived(struct store *store, struct mail *mail)
+{
+	(void)store;
+	xfree(container_of(mail, struct remove_job, mail));
+}
+
+static void
+remove_segment(struct store *store, struct segment *segment)
+{
+	struct remove_job *job = xcalloc(1, sizeof(*job));
+
+	*job = (struct remove_job){
+		.mail = {.run = run_remove, .arrive = remove_arrived},
+		.disk = store->disk,
+		.id = segment->id,
+	};
+	segment_remove(store, segment);
+	worker_send(&store->helper_thread, &job->mail);
+}
+
+void
+reclaim(struct store *store)
+{
+	const struct checkpoints *c = &store->checkpoints;
+	uint64_t covered = c->count < 2 ? 0 : c->lsns[c->count - 2];
+
+	for (size_t i = 0; i < store->segment_count;) {
+		struct segment *segment = store->segments[i];
+
+		if (segment->file == NULL && segment->empty_lsn != 0 &&
+		    segment->empty_lsn <= covered && segment->last_lsn <= covered)
+			remove_segment(store, segment);
+		else
+			i++;
+	}
+}

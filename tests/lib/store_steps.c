@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The random histories of store_fixture.h.
+ */
+#include "lib/store_fixture.h"
+
+uint64_t
+store_fixture_random(struct store_fixture *f, uint64_t n)
+{
+	uint64_t z = f->random += 0x9e3779b97f4a7c15;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return (z ^ (z >> 31)) % n;
+}
+
+uint32_t
+store_fixture_size(struct store_fixture *f)
+{
+	uint64_t kind = store_fixture_random(f, 40);
+
+	if (kind == 0)
+		return (uint32_t)store_fixture_random(f, 100 * 1024);
+	if (kind < 8)
+		return (uint32_t)store_fixture_random(f, 8 * 1024);
+	return (uint32_t)store_fixture_random(f, 300);
+}
+
+/* Up to room queues that are there, each once. */
+static uint32_t
+pick_queues(struct store_fixture *f, uint32_t *picked, uint32_t room)
+{
+	uint32_t count = 0;
+	size_t all = f->ledger.queue_count;
+	size_t start = all == 0 ? 0 : store_fixture_random(f, all);
+
+	for (size_t i = 0; i < all && count < room; i++) {
+		uint32_t at = (uint32_t)((start + i) % all);
+
+		if (f->ledger.queues[at].log != NULL && store_fixture_random(f, 3) != 0)
+			picked[count++] = at;
+	}
+	return count;
+}
+
+static void
+step_publish(struct store_fixture *f)
+{
+	uint32_t queues[5];
+	uint32_t count = pick_queues(f, queues, 1 + (uint32_t)store_fixture_random(f, 5));
+
+	if (count > 0)
+		store_fixture_publish(f, queues, count, store_fixture_size(f));
+	else
+		store_fixture_queue(f);
+}
+
+/* Settles one reference near the front, in the middle or at the end. */
+static void
+step_ack(struct store_fixture *f)
+{
+	struct ledger *ledger = &f->ledger;
+	size_t all = ledger->message_count;
+	size_t start = all == 0 ? 0 : store_fixture_random(f, all);
+
+	if (store_fixture_random(f, 3) == 0)
+		start = 0;
+	for (size_t i = 0; i < all; i++) {
+		size_t at = (start + i) % all;
+
+		for (uint32_t n = 0; n < ledger->messages[at].ref_count; n++) {
+			const struct ledger_ref *ref = &ledger->messages[at].refs[n];
+
+			if (ref->settled != 0 || ledger->queues[ref->queue].log == NULL)
+				continue;
+			store_fixture_ack(f, at, n,
+					  (enum ack_reason)store_fixture_random(f, ACK_REASON_END));
+			return;
+		}
+	}
+}
+
+/* A queue that is there is delivered from, or removed. */
+static void
+step_queue(struct store_fixture *f, bool drops)
+{
+	uint32_t queue;
+
+	if (pick_queues(f, &queue, 1) == 0)
+		return;
+	if (drops)
+		store_fixture_drop(f, queue);
+	else
+		store_fixture_deliver(f, queue);
+}
+
+static void
+step_turn(struct store_fixture *f)
+{
+	store_fixture_submit(f, store_fixture_random(f, 2) == 0);
+	f->now.monotonic_ms += store_fixture_random(f, 20);
+	switch (store_fixture_random(f, 6)) {
+	case 0:
+		store_fixture_write(f);
+		break;
+	case 1:
+		store_fixture_help(f);
+		break;
+	default:
+		store_fixture_work(f);
+		break;
+	}
+	store_receive(f->store);
+}
+
+void
+store_fixture_step(struct store_fixture *f)
+{
+	uint64_t kind = store_fixture_random(f, 100);
+
+	if (kind < 35)
+		step_publish(f);
+	else if (kind < 60)
+		step_ack(f);
+	else if (kind < 64)
+		store_fixture_queue(f);
+	else if (kind < 66)
+		step_queue(f, true);
+	else if (kind < 69)
+		step_queue(f, false);
+	else if (kind < 75)
+		store_fixture_define(f, (uint32_t)store_fixture_random(f, LEDGER_THINGS),
+				     (uint32_t)store_fixture_random(f, 4));
+	else
+		step_turn(f);
+}
