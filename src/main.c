@@ -4,6 +4,7 @@
  */
 #include "server/command.h"
 #include "server/server.h"
+#include "util/disk.h"
 
 int
 main(int argc, char **argv)
@@ -13,7 +14,7 @@ main(int argc, char **argv)
 
 	if (status != COMMAND_RUN)
 		return status;
-	status = server_run(&config);
+	status = server_run(&config, disk_new);
 	config_free(&config);
 	return status;
 }

@@ -10,7 +10,7 @@
 struct broker_options broker_options_default(void);
 /* A broker without vhosts and users. deadlines is borrowed for good. Caller owns. */
 struct broker *broker_new(struct deadlines *deadlines, const struct broker_options *options);
-/* All connections must be gone. */
+/* All connections must be gone. What the store keeps stays there: a shutdown deletes nothing. */
 void broker_free(struct broker **broker);
 void broker_set_now(struct broker *broker, struct now now);
 /* Hands ready entries of dirty queues to consumers, and lets publishers go on where that made room. */
@@ -23,5 +23,16 @@ broker_memory_short(const struct broker *broker)
 {
 	return broker->options.memory_limit != 0 && mem_in_use() >= broker->options.memory_limit;
 }
+/* Everything up to this lsn is safe: queues that waited for it deliver. */
+void broker_set_stable(struct broker *broker, uint64_t lsn);
+/* More waits to be written than there should be, though the writer got what it can take now: whoever
+ * publishes to durable queues must wait. Between two units only (a method, a transaction). */
+bool broker_store_full(struct broker *broker);
+/* Octets that one unit may write at most. */
+uint64_t broker_unit_max(const struct broker *broker);
+/* What a message for these queues counts of that. */
+uint64_t broker_unit_share(const struct route *route, const struct message *message);
+/* Ready messages in all queues; walks them. */
+uint64_t broker_message_count(const struct broker *broker);
 /* queue_check() of every queue and more; for tests and debug.check. */
 void broker_check(const struct broker *broker);

@@ -16,6 +16,11 @@ struct message *message_new(struct bytes exchange, struct bytes key, struct byte
 /* The same message with room for a larger body; the octets of the old room are kept, the old one is
  * freed. Only before it is published. */
 struct message *message_grow(struct message *message, uint32_t body_size);
+struct message_record;
+/* The message of a record in the store; refs is 1. */
+struct message *message_new_stored(const struct message_record *record);
+/* A message of its own with the same content; refs is 1, and it is not stored. */
+struct message *message_copy(const struct message *message);
 void message_free(struct message *message);
 
 static inline struct message *
@@ -91,6 +96,13 @@ static inline struct bytes
 message_body(const struct message *m)
 {
 	return bytes_of(m->wire + message_body_at(m) + FRAME_PREFIX, m->body_size);
+}
+
+/* LSN of its record in the store; 0: none. */
+static inline uint64_t
+message_lsn(const struct message *m)
+{
+	return m->stored >> 16;
 }
 
 /* Octets of the whole wire form. */

@@ -34,6 +34,9 @@ struct broker_options {
 	uint32_t consumer_max_per_channel; // UINT32_MAX: no limit
 };
 
+struct store;
+struct queue_log;
+
 /* The root. */
 struct broker {
 	struct broker_options options;
@@ -46,11 +49,14 @@ struct broker {
 	struct pool consumers_pool;
 	uint64_t route_mark; // counts routings; what has this mark was visited by the present one
 	uint64_t permission_version; // counts changes of users and permissions
-	uint64_t next_lsn;	 // of the store to come: no record is written yet, nothing waits
-	uint64_t stable;	 // every lsn up to this one is safe
+	uint64_t stable;	     // every lsn up to this one is safe
+	struct list gated; // queues that may deliver once their gate is stable: struct queue.gated
 	uint64_t queue_count;	 // in all vhosts
 	uint64_t exchange_count; // in all vhosts, predeclared ones too
 	bool dispatching;	 // inside broker_dispatch(): no entry point may be called
+	bool recovering;	 // definitions and messages are being read back
+	struct store *store;	 // borrows; NULL: nothing is kept
+	uint64_t effect_lsn;	 // of the latest record; what answers a method sets it to 0 before
 };
 
 struct vhost {
@@ -84,8 +90,9 @@ enum user_tag {
 };
 
 struct user {
-	struct map_node node; // in broker->users
-	struct bytes name;    // owns
+	struct map_node node;  // in broker->users
+	struct bytes name;     // owns
+	struct broker *broker; // borrows for good
 	struct bytes
 		password_hash; // owns; 4 octets of salt and the digest, as RabbitMQ keeps it; empty: no login by password
 	uint8_t hash_kind;	      // enum digest_kind
@@ -182,7 +189,8 @@ struct message {
 	uint8_t exchange_size; // octets of the exchange's name
 	uint8_t key_size;      // octets of the routing key
 	uint16_t flags;	       // enum message_flag, or-ed
-	uint64_t lsn;	       // of its record in the store; 0: not stored
+	uint64_t
+		stored; // LSN of its record << 16 | references of that, UINT16_MAX at most; 0: none
 	uint8_t wire[];
 };
 
@@ -215,23 +223,27 @@ enum queue_flag {
 	QUEUE_DURABLE = 1,
 	QUEUE_EXCLUSIVE = 2,
 	QUEUE_AUTO_DELETE = 4,
-	QUEUE_DELETED = 8,	      // no longer in its vhost; lives for its references only
-	QUEUE_HAD_CONSUMER = 16,      // so an auto-delete queue may go when the last one leaves
-	QUEUE_EXCLUSIVE_CONSUMER = 32 // its one consumer wants no other beside it
+	QUEUE_DELETED = 8,	       // no longer in its vhost; lives for its references only
+	QUEUE_HAD_CONSUMER = 16,       // so an auto-delete queue may go when the last one leaves
+	QUEUE_EXCLUSIVE_CONSUMER = 32, // its one consumer wants no other beside it
+	QUEUE_STORED = 64	       // it has, or had until its deletion, a log
 };
 
 struct queue {
 	struct map_node node;	   // in vhost->queues
 	struct list_link dirty;	   // in broker->dirty
+	struct list_link gated;	   // in broker->gated
 	struct list_link of_owner; // in owner->queues
 	struct bytes name;	   // owns
 	struct vhost *vhost;	   // borrows for good
 	struct queue_owner *owner; // the connection of an exclusive queue; NULL when there is none
 	struct bytes arguments;	   // owns; a field table as declared
 	struct list bindings;	   // as destination: struct binding.of_destination
+	struct queue_log *log;	   // borrows from the store; NULL: not kept
 	uint32_t refs;		   // one while in the vhost, one for each unacked entry and yielder
 	unsigned flags;		   // enum queue_flag, or-ed
 	uint64_t mark;		   // == broker->route_mark: found by the present routing
+	uint64_t gate_lsn; // behind which the store knows that it delivers; 0: it has no log
 	/* ready messages: requeued ones (all older than the window's) and the window */
 	struct entry_block *head; // owns; oldest entries of the window
 	struct entry_block *tail; // owns; where the next entry goes

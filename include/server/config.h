@@ -12,6 +12,7 @@
 #include "net/tls.h"
 #include "server/settings.h"
 #include "session/session.h"
+#include "store/store.h"
 #include "util/base.h"
 #include "util/log.h"
 
@@ -108,6 +109,7 @@ struct config {
 	/* layers */
 	struct net_options net;
 	struct broker_options broker; // with memory_limit worked out
+	struct store_options store;
 	/* session: as the fields of struct session_options with the same names */
 	uint32_t frame_max;		    // octets; 0: no limit
 	uint32_t initial_frame_max;	    // octets

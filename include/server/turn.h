@@ -8,6 +8,7 @@
 #include "broker/broker.h"
 #include "net/net.h"
 #include "session/session.h"
+#include "store/store.h"
 
 /* What a turn works on; all borrowed. */
 struct turn {
@@ -15,7 +16,8 @@ struct turn {
 	struct net *net;
 	struct broker *broker;
 	struct session *session;
-	bool check; // assert the whole model after each turn (debug.check)
+	struct store *store; // NULL: nothing is kept (tests)
+	bool check;	     // assert the whole model after each turn (debug.check)
 };
 
 /* Runs one turn at the given time. */

@@ -61,7 +61,7 @@ void session_accept(struct session *session, struct conn *conn);
  * broker's stable number, released holds. */
 void session_effects(struct session *session);
 /* The next turn has something to do that no event will announce: memory came back after the effects. */
-bool session_work_left(const struct session *session);
+bool session_work_left(struct session *session);
 /* Closes every connection with 320 and the text behind "CONNECTION_FORCED - "; each ends when its peer
  * answers, or by its close deadline. */
 void session_close_all(struct session *session, const char *text);

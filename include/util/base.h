@@ -22,6 +22,8 @@
 #define NO_RETURN __attribute__((noreturn))
 #define UNUSED __attribute__((unused))
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+/* Keeps what is rarely needed out of a hot function, registers and all. */
+#define NEVER_INLINE __attribute__((noinline))
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 #define prefetch_line(pointer) __builtin_prefetch(pointer)

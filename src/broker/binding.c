@@ -6,6 +6,7 @@
  */
 #include "broker/binding.h"
 
+#include "broker/durable.h"
 #include "internal.h"
 #include "route.h"
 #include "wire/field.h"
@@ -155,6 +156,7 @@ binding_add(const struct binding_spec *spec)
 	if (source->type->add != NULL)
 		source->type->add(source, binding);
 	source->vhost->routing_version++;
+	durable_binding(binding, DURABLE_PUT);
 }
 
 void
@@ -194,8 +196,10 @@ binding_remove(const struct binding_spec *spec)
 
 	check_spec(spec);
 	binding = find(spec, fingerprint(spec));
-	if (binding != NULL)
-		remove_with_source(binding);
+	if (binding == NULL)
+		return;
+	durable_binding(binding, DURABLE_REMOVED);
+	remove_with_source(binding);
 }
 
 void

@@ -3,6 +3,7 @@
  * The root of the model: made, ended, and its part of the turn.
  */
 #include "broker/broker.h"
+#include "broker/durable.h"
 #include "broker/exchange.h"
 #include "broker/user.h"
 #include "broker/vhost.h"
@@ -34,6 +35,7 @@ broker_new(struct deadlines *deadlines, const struct broker_options *options)
 	map_init(&broker->users);
 	list_init(&broker->dirty);
 	list_init(&broker->dead);
+	list_init(&broker->gated);
 	pool_init(&broker->consumers_pool, sizeof(struct consumer));
 	return broker;
 }
@@ -47,12 +49,14 @@ broker_free(struct broker **broker)
 
 	if (b == NULL)
 		return;
+	durable_leave(b);
 	map_for_each (&b->vhosts, vhost, struct vhost, node)
 		vhost_delete(vhost);
 	map_for_each (&b->users, user, struct user, node)
 		user_delete(b, user);
 	broker_reap(b);
 	assert(list_empty(&b->dirty));
+	assert(list_empty(&b->gated));
 	map_fini(&b->vhosts);
 	map_fini(&b->users);
 	pool_fini(&b->consumers_pool);
@@ -77,12 +81,40 @@ broker_dispatch(struct broker *broker)
 }
 
 void
+broker_set_stable(struct broker *broker, uint64_t lsn)
+{
+	struct queue *q;
+
+	assert(lsn >= broker->stable);
+	broker->stable = lsn;
+	list_for_each_safe (&broker->gated, q, struct queue, gated) {
+		if (q->gate_lsn > lsn)
+			continue;
+		list_remove(&broker->gated, &q->gated);
+		queue_touch(q);
+	}
+}
+
+void
 broker_reap(struct broker *broker)
 {
 	struct list_link *link;
 
 	while ((link = list_pop(&broker->dead)) != NULL)
 		queue_free(container_of(link, struct queue, dirty));
+}
+
+uint64_t
+broker_message_count(const struct broker *broker)
+{
+	const struct vhost *vhost;
+	const struct queue *q;
+	uint64_t count = 0;
+
+	map_for_each (&broker->vhosts, vhost, struct vhost, node)
+		map_for_each (&vhost->queues, q, struct queue, node)
+			count += q->ready_count;
+	return count;
 }
 
 void

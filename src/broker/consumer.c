@@ -50,6 +50,7 @@ consumer_new(struct queue *q, const struct consumer_spec *spec)
 	};
 	list_append(&q->consumers, &consumer->of_queue);
 	q->flags |= QUEUE_HAD_CONSUMER | (spec->exclusive ? QUEUE_EXCLUSIVE_CONSUMER : 0);
+	queue_open_gate(q);
 	consumer_ready(consumer);
 	return consumer;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "broker/args.h"
+#include "broker/durable.h"
 #include "internal.h"
 #include "route.h"
 #include "util/owned.h"
@@ -163,7 +164,7 @@ exchange_alternate_argument(struct bytes arguments)
 /* ---- life ---- */
 
 struct exchange *
-exchange_create(struct vhost *vhost, const struct exchange_spec *spec)
+exchange_make(struct vhost *vhost, const struct exchange_spec *spec)
 {
 	bool is_default = spec->name.n == 0;
 	struct exchange *exchange = xmalloc(sizeof(*exchange));
@@ -191,6 +192,15 @@ exchange_create(struct vhost *vhost, const struct exchange_spec *spec)
 	return exchange;
 }
 
+struct exchange *
+exchange_create(struct vhost *vhost, const struct exchange_spec *spec)
+{
+	struct exchange *exchange = exchange_make(vhost, spec);
+
+	durable_exchange(exchange, DURABLE_PUT);
+	return exchange;
+}
+
 bool
 exchange_in_use(const struct exchange *exchange)
 {
@@ -200,7 +210,8 @@ exchange_in_use(const struct exchange *exchange)
 bool
 exchange_is_spent(const struct exchange *exchange)
 {
-	return exchange->auto_delete && list_empty(&exchange->bindings_out);
+	return exchange->auto_delete && list_empty(&exchange->bindings_out) &&
+	       !exchange->vhost->broker->recovering;
 }
 
 void
@@ -261,6 +272,7 @@ exchange_delete(struct exchange *exchange)
 	doom(exchange, &todo);
 	while ((exchange = todo) != NULL) {
 		todo = exchange->next;
+		durable_exchange(exchange, DURABLE_REMOVED);
 		unbind_all(exchange, &todo);
 		exchange_free(exchange);
 	}

@@ -8,20 +8,51 @@
 #include "broker/consumer.h"
 #include "broker/message.h"
 #include "broker/queue.h"
+#include "store/format.h"
 #include "util/regex.h"
 
 /* ---- queue_window.c: the ready entries of a queue in order ---- */
 
+struct entry_block {
+	struct entry_block *next; // younger entries
+	uint32_t first;		  // index of the oldest entry
+	uint32_t end;		  // index past the youngest
+	uint32_t capacity;
+	struct entry entries[];
+};
+
+/* A further block at the tail. */
+struct entry_block *window_grow(struct queue *queue);
+
+/* Counts a message that becomes ready. */
+static inline void
+window_count(struct queue *q, const struct message *m)
+{
+	q->ready_count++;
+	q->ready_bytes += message_wire_size(m);
+	q->body_bytes += m->body_size;
+}
+
 /* Puts a new entry behind all others. */
-void window_push(struct queue *queue, struct entry entry);
+static ALWAYS_INLINE void
+window_push(struct queue *q, struct entry entry)
+{
+	struct entry_block *block = q->tail;
+
+	if (block == NULL || block->end == block->capacity)
+		block = window_grow(q);
+	block->entries[block->end++] = entry;
+	window_count(q, entry.message);
+}
+
 /* The first entry, which must exist (ready_count > 0); valid until the next change. */
 const struct entry *window_first(const struct queue *queue);
 /* Takes the first entry off; its message reference goes to the caller. */
 struct entry window_pop(struct queue *queue);
 /* Puts an entry that was popped before back to its place by qseq. */
 void window_requeue(struct queue *queue, struct entry entry);
-/* Drops all entries and their references. */
-void window_clear(struct queue *queue);
+/* Settles all entries and drops their references. */
+void window_clear(struct queue *queue, enum ack_reason reason);
 void window_check(const struct queue *queue);
 
 /* ---- queue_dispatch.c ---- */
@@ -35,12 +66,37 @@ void takers_insert(struct queue *queue, struct consumer *consumer);
 /* Lets all yielding publishers of this queue go on. */
 void queue_wake_yielders(struct queue *queue);
 
+/* ---- queue_store.c: a queue and its log ---- */
+
+/* Appends a persistent message for the durable queues of the route, which must get it next, and notes its
+ * record in it. Returns the lsn behind which it is safe; 0 when no queue is durable. */
+uint64_t queue_store(struct broker *broker, const struct route *route, struct message *message);
+/* The entry of a queue with QUEUE_STORED is settled for good. */
+void queue_settle_stored(struct queue *queue, const struct entry *entry, enum ack_reason reason);
+/* Logs, once in a run, that the queue delivers; until that is safe its gate is closed. */
+void queue_open_gate(struct queue *queue);
+
+/* An entry is settled for good: the store must hear of it when the queue has a log. */
+static inline void
+queue_settle(struct queue *queue, const struct entry *entry, enum ack_reason reason)
+{
+	if (queue->flags & QUEUE_STORED)
+		queue_settle_stored(queue, entry, reason);
+}
+
 /* ---- user.c ---- */
 
 /* A regular expression as users write it. */
 struct pattern {
 	struct bytes text;   // owns; as it was set
 	struct regex *regex; // owns; NULL when the text is empty, which matches the empty name only
+};
+
+/* What a user may do in one vhost, whether or not that vhost exists now. */
+struct user_permission {
+	struct map_node node; // in user->permissions
+	struct bytes vhost;   // owns
+	struct pattern patterns[PERMISSION_COUNT];
 };
 
 /* 0, or -EINVAL with a text in error. */
@@ -51,6 +107,16 @@ bool pattern_admits(const struct pattern *pattern, struct bytes name);
 const char *permission_verb(enum permission permission);
 
 /* ---- topic_permission.c ---- */
+
+/* What keys a user may use with one topic exchange, whether or not that exists now. */
+struct topic_permission {
+	struct map_node node;  // in user->topic_permissions
+	struct bytes key;      // owns; of both names
+	struct bytes vhost;    // into key
+	struct bytes exchange; // into key
+	struct pattern write;  // keys of publishes; its text is as it was set
+	struct pattern read;   // binding keys
+};
 
 /* Removes all records of a user who goes. */
 void topic_permissions_fini(struct user *user);

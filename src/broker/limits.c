@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "broker/durable.h"
 #include "internal.h"
 
 void
@@ -15,6 +16,7 @@ vhost_set_limits(struct vhost *vhost, int64_t max_connections, int64_t max_queue
 	assert_not_dispatching(vhost->broker);
 	vhost->max_connections = max_connections;
 	vhost->max_queues = max_queues;
+	durable_vhost(vhost, DURABLE_PUT);
 }
 
 void
@@ -23,6 +25,7 @@ user_set_limits(struct user *user, int64_t max_connections, int64_t max_channels
 	assert_thread(THREAD_BROKER);
 	user->max_connections = max_connections;
 	user->max_channels = max_channels;
+	durable_user(user, DURABLE_PUT);
 }
 
 static bool

@@ -5,6 +5,9 @@
  */
 #include "broker/message.h"
 
+#include "store/record.h"
+#include "wire/cursor.h"
+
 static uint8_t *
 put_shortstr(uint8_t *p, struct bytes string)
 {
@@ -66,6 +69,40 @@ message_grow(struct message *m, uint32_t body_size)
 	memcpy(message_body_room(grown), message_body_room(m), m->body_size);
 	message_free(m);
 	return grown;
+}
+
+struct message *
+message_copy(const struct message *m)
+{
+	struct message *copy = message_new(message_exchange(m), message_key(m), message_header(m),
+					   m->body_size, m->flags);
+
+	if (m->body_size != 0)
+		memcpy(message_body_room(copy), message_body(m).p, m->body_size);
+	return copy;
+}
+
+/* The class of a content header, and its size without the properties (0-9-1: 4.2.6.1). */
+#define CONTENT_CLASS 60
+#define CONTENT_FIXED_SIZE 12
+
+struct message *
+message_new_stored(const struct message_record *record)
+{
+	size_t size = CONTENT_FIXED_SIZE + record->properties.n;
+	uint8_t *header = xcalloc(1, size);
+	struct message *m;
+
+	store_short(header, CONTENT_CLASS);
+	store_longlong(header + 4, record->body.n);
+	memcpy(header + CONTENT_FIXED_SIZE, record->properties.p, record->properties.n);
+	m = message_new(record->exchange, record->key, bytes_of(header, size),
+			(uint32_t)record->body.n,
+			MESSAGE_PERSISTENT | (record->flags & MESSAGE_CC ? MESSAGE_HAS_CC : 0));
+	xfree(header);
+	if (record->body.n != 0)
+		memcpy(message_body_room(m), record->body.p, record->body.n);
+	return m;
 }
 
 void

@@ -5,8 +5,10 @@
  */
 #include "broker/args.h"
 #include "broker/binding.h"
+#include "broker/durable.h"
 #include "broker/limits.h"
 #include "internal.h"
+#include "store/store.h"
 #include "util/owned.h"
 
 struct queue *
@@ -113,6 +115,8 @@ queue_create(struct vhost *vhost, const struct queue_spec *spec)
 	map_insert(&vhost->queues, &q->node, q->name);
 	vhost->broker->queue_count++;
 	vhost->routing_version++; // the default exchange has one more key
+	if (q->flags & QUEUE_DURABLE)
+		durable_queue_made(q);
 	args_warn_without_effect(vhost, q->name, q->arguments);
 	return q;
 }
@@ -151,7 +155,11 @@ queue_delete(struct queue *q)
 	}
 	binding_remove_all_of_queue(q);
 	cancel_consumers(q);
-	window_clear(q);
+	if (q->log != NULL) {
+		durable_queue_gone(q);
+		store_queue_drop(vhost->broker->store, &q->log);
+	}
+	window_clear(q, ACK_PURGED);
 	queue_wake_yielders(q);
 	queue_unref(q);
 	return ready;
@@ -163,7 +171,7 @@ queue_purge(struct queue *q)
 	uint64_t ready = q->ready_count;
 
 	assert_not_dispatching(q->vhost->broker);
-	window_clear(q);
+	window_clear(q, ACK_PURGED);
 	queue_wake_yielders(q);
 	return ready;
 }
@@ -194,6 +202,8 @@ queue_unref(struct queue *q)
 	assert(q->flags & QUEUE_DELETED);
 	if (list_linked(&q->dirty))
 		list_remove(&broker->dirty, &q->dirty);
+	if (list_linked(&q->gated))
+		list_remove(&broker->gated, &q->gated);
 	list_append(&broker->dead, &q->dirty);
 }
 

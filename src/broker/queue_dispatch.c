@@ -5,6 +5,7 @@
  * behind (DECISIONS.md): every event that ends the reason looks at the waiting publishers again.
  */
 #include "internal.h"
+#include "store/store.h"
 
 /* A consumer that took nothing for this long does not hold publishers back. */
 #define TAKING_MS 200
@@ -16,12 +17,9 @@ queue_touch(struct queue *q)
 		list_append(&q->vhost->broker->dirty, &q->dirty);
 }
 
-struct publish_result
-queue_publish(struct broker *broker, const struct route *route, struct message *message)
+static ALWAYS_INLINE void
+push_entries(const struct route *route, struct message *message)
 {
-	struct publish_result result = {0, false};
-
-	assert_not_dispatching(broker);
 	for (uint32_t i = 0; i < route->count; i++) {
 		struct queue *q = route->queues[i];
 
@@ -29,7 +27,32 @@ queue_publish(struct broker *broker, const struct route *route, struct message *
 		q->publish_count++;
 		queue_touch(q);
 	}
+}
+
+static NEVER_INLINE struct publish_result
+publish_stored(struct broker *broker, const struct route *route, struct message *message)
+{
+	struct publish_result result = {0, false};
+	struct message *copy = NULL;
+
+	/* a record is of one routing; x-recent-history routes a message again */
+	if (unlikely(message->stored != 0))
+		message = copy = message_copy(message);
+	result.lsn = queue_store(broker, route, message);
+	push_entries(route, message);
+	if (copy != NULL)
+		message_unref(copy);
 	return result;
+}
+
+struct publish_result
+queue_publish(struct broker *broker, const struct route *route, struct message *message)
+{
+	assert_not_dispatching(broker);
+	if ((message->flags & MESSAGE_PERSISTENT) && broker->store != NULL)
+		return publish_stored(broker, route, message);
+	push_entries(route, message);
+	return (struct publish_result){0, false};
 }
 
 void
@@ -81,8 +104,10 @@ offer_entries(struct queue *q)
 		}
 		window_pop(q);
 		count_delivery(q, consumer, &entry);
-		if (consumer->no_ack)
+		if (consumer->no_ack) {
+			queue_settle(q, &entry, ACK_CONSUMED);
 			message_unref(entry.message);
+		}
 		takers_rotate(q, consumer);
 		took = true;
 	}
@@ -94,6 +119,8 @@ queue_dispatch(struct queue *q)
 {
 	struct broker *broker = q->vhost->broker;
 
+	if (unlikely(q->gate_lsn > broker->stable))
+		return;
 	broker->dispatching = true;
 	if (offer_entries(q))
 		q->taken_ms = broker->now.monotonic_ms;
@@ -120,7 +147,9 @@ queue_get(struct queue *q, bool no_ack, struct entry *entry)
 		return false;
 	*entry = window_pop(q);
 	q->get_count++;
-	if (!no_ack)
+	if (no_ack)
+		queue_settle(q, entry, ACK_CONSUMED);
+	else
 		q->unacked_count++;
 	if (entry->bits & ENTRY_REDELIVERED)
 		q->redeliver_count++;
@@ -134,6 +163,7 @@ queue_ack(struct queue *q, const struct entry *entry)
 	assert(q->unacked_count > 0);
 	q->unacked_count--;
 	q->ack_count++;
+	queue_settle(q, entry, ACK_CONSUMED);
 	message_unref(entry->message);
 }
 
@@ -143,6 +173,7 @@ queue_reject(struct queue *q, const struct entry *entry)
 	assert_not_dispatching(q->vhost->broker);
 	assert(q->unacked_count > 0);
 	q->unacked_count--;
+	queue_settle(q, entry, ACK_REJECTED);
 	message_unref(entry->message);
 }
 
@@ -156,6 +187,9 @@ queue_requeue(struct queue *q, const struct entry *entry)
 	assert_not_dispatching(q->vhost->broker);
 	assert(q->unacked_count > 0);
 	q->unacked_count--;
+	if (q->log != NULL)
+		q->log->redelivered_below =
+			max_u64(q->log->redelivered_below, entry_qseq(entry) + 1);
 	window_requeue(q, (struct entry){entry->bits | ENTRY_REDELIVERED, entry->message});
 	queue_touch(q);
 }

@@ -10,14 +10,6 @@
  */
 #include "internal.h"
 
-struct entry_block {
-	struct entry_block *next; // younger entries
-	uint32_t first;		  // index of the oldest entry
-	uint32_t end;		  // index past the youngest
-	uint32_t capacity;
-	struct entry entries[];
-};
-
 #define BLOCK_CAPACITY_MIN 3
 #define BLOCK_CAPACITY_MAX 254
 #define PREFETCH_DISTANCE 4
@@ -28,7 +20,7 @@ block_size(uint32_t capacity)
 	return sizeof(struct entry_block) + capacity * sizeof(struct entry);
 }
 
-static struct entry_block *
+struct entry_block *
 window_grow(struct queue *q)
 {
 	uint32_t capacity = q->block_hint < BLOCK_CAPACITY_MIN ? BLOCK_CAPACITY_MIN : q->block_hint;
@@ -59,31 +51,12 @@ window_shift(struct queue *q)
 }
 
 static void
-count_in(struct queue *q, const struct message *m)
-{
-	q->ready_count++;
-	q->ready_bytes += message_wire_size(m);
-	q->body_bytes += m->body_size;
-}
-
-static void
 count_out(struct queue *q, const struct message *m)
 {
 	assert(q->ready_count > 0);
 	q->ready_count--;
 	q->ready_bytes -= message_wire_size(m);
 	q->body_bytes -= m->body_size;
-}
-
-void
-window_push(struct queue *q, struct entry entry)
-{
-	struct entry_block *block = q->tail;
-
-	if (block == NULL || block->end == block->capacity)
-		block = window_grow(q);
-	block->entries[block->end++] = entry;
-	count_in(q, entry.message);
 }
 
 const struct entry *
@@ -167,14 +140,18 @@ window_requeue(struct queue *q, struct entry entry)
 	for (; at > 0 && entry.bits < q->requeued[(at - 1) / 2].bits; at = (at - 1) / 2)
 		q->requeued[at] = q->requeued[(at - 1) / 2];
 	q->requeued[at] = entry;
-	count_in(q, entry.message);
+	window_count(q, entry.message);
 }
 
 void
-window_clear(struct queue *q)
+window_clear(struct queue *q, enum ack_reason reason)
 {
-	while (q->ready_count > 0)
-		message_unref(window_pop(q).message);
+	while (q->ready_count > 0) {
+		struct entry entry = window_pop(q);
+
+		queue_settle(q, &entry, reason);
+		message_unref(entry.message);
+	}
 	q->block_hint = 0;
 }
 

@@ -144,7 +144,11 @@ void binding_free(struct binding *binding);
 
 /* ---- exchange.c ---- */
 
-/* It is auto-delete and has lost its last binding as a source just now. */
+/* exchange_create() without a word to the store: for those that each vhost has from the start. */
+struct exchange *exchange_make(struct vhost *vhost, const struct exchange_spec *spec);
+
+/* It is auto-delete and has lost its last binding as a source just now. Never while recovering: whatever
+ * went for this reason was logged as gone. */
 bool exchange_is_spent(const struct exchange *exchange);
 /* Takes an exchange without bindings out of its vhost and frees it. */
 void exchange_free(struct exchange *exchange);

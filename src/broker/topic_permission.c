@@ -8,6 +8,7 @@
  * {client_id} is a variable of MQTT. A client of AMQP has none, and the word is left as it stands: a
  * pattern that asks for it admits nothing that such a client would send.
  */
+#include "broker/durable.h"
 #include "broker/exchange.h"
 #include "broker/user.h"
 
@@ -20,14 +21,6 @@
 
 #define NAME_SIZE_MAX UINT8_MAX
 #define KEY_ROOM (1 + 2 * NAME_SIZE_MAX)
-
-struct topic_permission {
-	struct map_node node; // in user->topic_permissions
-	struct bytes key;     // owns; see record_key()
-	struct bytes vhost;   // into key
-	struct pattern write; // keys of publishes; its text is as it was set
-	struct pattern read;  // binding keys
-};
 
 /* Size of the vhost's name, that name, the exchange's. Both names are of at most NAME_SIZE_MAX octets. */
 static struct bytes
@@ -132,6 +125,13 @@ compile_expanded(struct pattern *pattern, const struct user *user, struct bytes 
 
 /* ---- records ---- */
 
+static void
+record_remove(struct user *user, struct topic_permission *record)
+{
+	durable_topic_permission(user, record, DURABLE_REMOVED);
+	record_free(user, record);
+}
+
 int
 user_set_topic_permissions(struct broker *broker, struct user *user, struct bytes vhost,
 			   struct bytes exchange, struct bytes write, struct bytes read,
@@ -154,7 +154,9 @@ user_set_topic_permissions(struct broker *broker, struct user *user, struct byte
 		pattern_fini(&patterns[0]);
 		return -EINVAL;
 	}
-	user_clear_topic_permissions(broker, user, vhost, exchange);
+	record = record_find(user, vhost, exchange);
+	if (record != NULL)
+		record_free(user, record);
 	record = xmalloc(sizeof(*record));
 	*record = (struct topic_permission){
 		.key = bytes_dup(record_key(vhost, exchange, key)),
@@ -162,8 +164,10 @@ user_set_topic_permissions(struct broker *broker, struct user *user, struct byte
 		.read = patterns[1],
 	};
 	record->vhost = bytes_of(record->key.p + 1, vhost.n);
+	record->exchange = bytes_of(record->vhost.p + vhost.n, exchange.n);
 	map_insert(&user->topic_permissions, &record->node, record->key);
 	broker->permission_version++;
+	durable_topic_permission(user, record, DURABLE_PUT);
 	return 0;
 }
 
@@ -178,11 +182,11 @@ user_clear_topic_permissions(struct broker *broker, struct user *user, struct by
 	if (exchange.n != 0) {
 		record = record_find(user, vhost, exchange);
 		if (record != NULL)
-			record_free(user, record);
+			record_remove(user, record);
 	} else {
 		map_for_each (&user->topic_permissions, record, struct topic_permission, node)
 			if (bytes_equal(record->vhost, vhost))
-				record_free(user, record);
+				record_remove(user, record);
 	}
 	if (user->topic_permissions.count != before)
 		broker->permission_version++;

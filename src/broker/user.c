@@ -10,18 +10,12 @@
 
 #include <errno.h>
 
+#include "broker/durable.h"
 #include "broker/limits.h"
 #include "internal.h"
 #include "util/owned.h"
 
 #define SALT_SIZE 4
-
-/* What a user may do in one vhost, whether or not that vhost exists now. */
-struct user_permission {
-	struct map_node node; // in user->permissions
-	struct bytes vhost;   // owns
-	struct pattern patterns[PERMISSION_COUNT];
-};
 
 static const struct {
 	const char *name;
@@ -50,6 +44,7 @@ user_create(struct broker *broker, struct bytes name, unsigned tags)
 	assert_not_dispatching(broker);
 	assert(user_find(broker, name) == NULL);
 	user->name = bytes_dup(name);
+	user->broker = broker;
 	user->hash_kind = DIGEST_SHA256;
 	user->tags = tags;
 	user->refs = 1;
@@ -59,6 +54,7 @@ user_create(struct broker *broker, struct bytes name, unsigned tags)
 	map_init(&user->topic_permissions);
 	map_insert(&broker->users, &user->node, user->name);
 	broker->permission_version++;
+	durable_user(user, DURABLE_PUT);
 	return user;
 }
 
@@ -79,6 +75,8 @@ user_delete(struct broker *broker, struct user *user)
 
 	assert_not_dispatching(broker);
 	assert(!user->deleted);
+	assert(user->broker == broker);
+	durable_user(user, DURABLE_REMOVED);
 	map_remove(&broker->users, &user->node);
 	user->deleted = true;
 	map_for_each (&user->permissions, permission, struct user_permission, node)
@@ -151,6 +149,7 @@ user_set_password(struct user *user, struct bytes password)
 	bytes_drop(&user->password_hash);
 	user->hash_kind = DIGEST_SHA256;
 	user->password_hash = bytes_dup(bytes_of(hash, SALT_SIZE + digest_size(DIGEST_SHA256)));
+	durable_user(user, DURABLE_PUT);
 }
 
 int
@@ -162,6 +161,7 @@ user_set_password_hash(struct user *user, enum digest_kind kind, struct bytes ha
 	user->hash_kind = (uint8_t)kind;
 	if (hash.n != 0)
 		user->password_hash = bytes_dup(hash);
+	durable_user(user, DURABLE_PUT);
 	return 0;
 }
 
@@ -236,7 +236,9 @@ user_set_permissions(struct broker *broker, struct user *user, struct bytes vhos
 	assert(!user->deleted);
 	if (compile_patterns(patterns, compiled, error, room) < 0)
 		return -EINVAL;
-	user_clear_permissions(broker, user, vhost);
+	permission = permission_find(user, vhost);
+	if (permission != NULL)
+		permission_free(user, permission);
 	permission = xcalloc(1, sizeof(*permission));
 	permission->vhost = bytes_dup(vhost);
 	for (size_t i = 0; i < PERMISSION_COUNT; i++)
@@ -246,6 +248,7 @@ user_set_permissions(struct broker *broker, struct user *user, struct bytes vhos
 		};
 	map_insert(&user->permissions, &permission->node, permission->vhost);
 	broker->permission_version++;
+	durable_permission(user, permission, DURABLE_PUT);
 	return 0;
 }
 
@@ -257,6 +260,7 @@ user_clear_permissions(struct broker *broker, struct user *user, struct bytes vh
 	assert_not_dispatching(broker);
 	if (permission == NULL)
 		return;
+	durable_permission(user, permission, DURABLE_REMOVED);
 	permission_free(user, permission);
 	broker->permission_version++;
 }

@@ -4,6 +4,7 @@
  */
 #include "broker/vhost.h"
 
+#include "broker/durable.h"
 #include "broker/limits.h"
 #include "broker/user.h"
 
@@ -44,7 +45,7 @@ predeclare(struct vhost *vhost)
 			.durable = true,
 			.internal = predeclared[i].internal,
 		};
-		struct exchange *exchange = exchange_create(vhost, &spec);
+		struct exchange *exchange = exchange_make(vhost, &spec);
 
 		exchange->predeclared = true;
 	}
@@ -66,6 +67,7 @@ vhost_create(struct broker *broker, struct bytes name)
 	map_init(&vhost->queues);
 	map_insert(&broker->vhosts, &vhost->node, vhost->name);
 	predeclare(vhost);
+	durable_vhost(vhost, DURABLE_PUT);
 	return vhost;
 }
 
@@ -101,6 +103,7 @@ vhost_delete(struct vhost *vhost)
 		user_clear_permissions(vhost->broker, user, vhost->name);
 		user_clear_topic_permissions(vhost->broker, user, vhost->name, BYTES(""));
 	}
+	durable_vhost(vhost, DURABLE_REMOVED);
 	map_remove(&vhost->broker->vhosts, &vhost->node);
 	map_fini(&vhost->exchanges);
 	map_fini(&vhost->queues);

@@ -316,6 +316,7 @@ build(struct config *config, char *error)
 	settings_sort(&config->settings);
 	config->net = net_options_default();
 	config->broker = broker_options_default();
+	config->store = store_options_default();
 	for (size_t i = 0; i < countof(config->log_levels); i++)
 		config->log_levels[i] = CONFIG_LEVEL_UNSET;
 	status = check_keys(config, error);

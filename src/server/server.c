@@ -15,6 +15,7 @@
 #include "net/loop.h"
 #include "net/tls.h"
 #include "server/server.h"
+#include "server/storage.h"
 #include "server/turn.h"
 #include "util/log.h"
 #include "util/regex.h"
@@ -31,6 +32,7 @@ struct server {
 	struct net *net;
 	struct broker *broker;
 	struct session *session;
+	struct storage storage;
 	struct tls *tls;	     // NULL: no TLS listener
 	struct listener **listeners; // own
 	size_t listener_count;
@@ -195,6 +197,36 @@ make_data_dir(const struct config *config)
 	return fail(text);
 }
 
+static int
+open_storage(struct server *s, disk_maker *make_disk)
+{
+	struct store_options options = s->config->store;
+	struct disk *disk;
+	struct buf error;
+	char text[512];
+	int code = make_disk(&disk, s->config->data_dir);
+
+	if (code < 0) {
+		snprintf(text, sizeof(text), "cannot open the data directory %s: %s",
+			 s->config->data_dir, strerror(-code));
+		return fail(text);
+	}
+	options.node_name = s->config->node_name;
+	buf_init(&error, 0);
+	code = storage_open(&s->storage, disk, s->broker, &options, &error);
+	if (code < 0)
+		fail(buf_cstr(&error));
+	buf_fini(&error);
+	if (code < 0)
+		return -1;
+	if (store_is_new(s->storage.store) && create_definitions(s) < 0)
+		return -1;
+	if (loop_on_mailbox(s->loop, store_mailbox(s->storage.store)) < 0)
+		return fail("cannot watch the store");
+	store_start(s->storage.store);
+	return 0;
+}
+
 static void
 on_accepted(struct conn *conn, void *context)
 {
@@ -345,7 +377,7 @@ on_trim_deadline(struct deadline *deadline, uint64_t now_ms)
 }
 
 static int
-server_start(struct server *s)
+server_start(struct server *s, disk_maker *make_disk)
 {
 	struct session_options options = session_options_of(s->config);
 
@@ -361,7 +393,7 @@ server_start(struct server *s)
 	net_set_now(s->net, clock_read());
 	s->broker = broker_new(&s->deadlines, &s->config->broker);
 	s->session = session_new(s->broker, s->net, &options);
-	if (create_definitions(s) < 0 || watch_signals(s) < 0)
+	if (open_storage(s, make_disk) < 0 || watch_signals(s) < 0)
 		return -1;
 	return open_network(s);
 }
@@ -391,11 +423,12 @@ server_loop(struct server *s)
 		.net = s->net,
 		.broker = s->broker,
 		.session = s->session,
+		.store = s->storage.store,
 		.check = s->config->debug_check,
 	};
 	struct now now = clock_read();
 
-	while (!s->stopped && !(s->stopping && net_conn_count(s->net) == 0)) {
+	while (!s->stopped && !s->storage.failed && !(s->stopping && net_conn_count(s->net) == 0)) {
 		loop_wait(s->loop, turn_wait_ms(&turn, now));
 		now = clock_read();
 		turn_run(&turn, now);
@@ -406,7 +439,7 @@ server_loop(struct server *s)
 }
 
 static void
-server_end(struct server *s)
+server_end(struct server *s, bool clean)
 {
 	close_listeners(s);
 	xfree(s->listeners);
@@ -417,6 +450,7 @@ server_end(struct server *s)
 		deadline_clear(&s->deadlines, &s->trim_deadline);
 	}
 	session_free(&s->session);
+	storage_close(&s->storage, clean);
 	broker_free(&s->broker);
 	net_free(&s->net);
 	tls_free(&s->tls);
@@ -426,19 +460,20 @@ server_end(struct server *s)
 }
 
 int
-server_run(struct config *config)
+server_run(struct config *config, disk_maker *make_disk)
 {
 	struct server s = {.config = config};
 	int status = 1;
 
 	mem_start();
 	thread_role = THREAD_BROKER;
-	if (server_start(&s) == 0) {
+	if (server_start(&s, make_disk) == 0) {
 		log_start(&s);
 		server_loop(&s);
-		status = 0;
-		log_info("stopped");
+		status = s.storage.failed ? 1 : 0;
 	}
-	server_end(&s);
+	server_end(&s, status == 0);
+	if (status == 0)
+		log_info("stopped");
 	return status;
 }

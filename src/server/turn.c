@@ -2,9 +2,11 @@
 /*
  * The order of a turn, and why:
  *
+ *	store_receive()    batches that are written make their numbers stable, finished jobs take effect
  *	net_input()        publishes fill queues, acks free credit; nothing is delivered yet
  *	deadlines_run()    heartbeats, handshakes, yields
  *	broker_dispatch()  every queue that changed meets every consumer with credit, once
+ *	store_submit()     what this turn appended goes to the store thread, if that is idle
  *	session_effects()  cancel notices, confirms coalesced, holds released
  *	net_flush()        one writev for each connection
  *	net_reap()         connections that ended give up what they held
@@ -21,9 +23,13 @@ turn_run(struct turn *turn, struct now now)
 {
 	net_set_now(turn->net, now);
 	broker_set_now(turn->broker, now);
+	if (turn->store != NULL)
+		store_receive(turn->store);
 	net_input(turn->net);
 	deadlines_run(turn->deadlines, now.monotonic_ms);
 	broker_dispatch(turn->broker);
+	if (turn->store != NULL)
+		store_submit(turn->store, now, net_work_left(turn->net));
 	session_effects(turn->session);
 	net_flush(turn->net);
 	net_reap(turn->net);
@@ -37,6 +43,8 @@ turn_wait_ms(const struct turn *turn, struct now now)
 {
 	uint64_t next = deadlines_next(turn->deadlines);
 
+	if (turn->store != NULL)
+		next = min_u64(next, store_due_ms(turn->store));
 	if (net_work_left(turn->net) || !list_empty(&turn->broker->dirty) ||
 	    session_work_left(turn->session))
 		return 0;

@@ -89,9 +89,10 @@ channel_send(struct channel *channel, const struct method *method)
 }
 
 void
-channel_answer(struct channel *channel, bool nowait, uint64_t lsn, const struct method *method)
+channel_answer(struct channel *channel, bool nowait, const struct method *method)
 {
 	struct connection *connection = channel->connection;
+	uint64_t lsn = connection->session->broker->effect_lsn;
 
 	if (lsn > connection->session->broker->stable)
 		connection_hold(connection, lsn, channel->id, nowait ? NULL : method);
@@ -197,6 +198,7 @@ channel_method(struct channel *channel, const struct frame *frame, uint32_t *met
 		content_begin_unwanted(channel, m.id);
 		return NULL;
 	}
+	channel_broker(channel)->effect_lsn = 0;
 	return dispatch(channel, &m);
 }
 

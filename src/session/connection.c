@@ -425,6 +425,10 @@ take_frame(struct connection *c, struct bytes input)
 	switch (frame_cut(&frame, input, c->payload_max)) {
 	case FRAME_OK:
 		handle_frame(c, &frame);
+		if (unlikely(c->again)) {
+			c->again = false;
+			return 0;
+		}
 		return FRAME_OVERHEAD + frame.size;
 	case FRAME_PARTIAL:
 		if (input.n >= FRAME_PREFIX && body_begin(c, &frame))

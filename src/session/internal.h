@@ -38,6 +38,7 @@ struct session {
 	struct list cancelled;	 // consumers ended by the broker: struct consumer.stalled, counted
 	struct list held;	 // connections that wait for an lsn: struct connection.held
 	struct list blocked;	 // publishers stopped for memory: struct connection.blocked
+	struct list waiting;	 // publishers that wait for the store: struct connection.waiting
 	bool memory_alarm;	 // the memory limit was reached, and there is no room yet
 	struct pool connections_pool;
 	struct pool channels_pool;
@@ -209,9 +210,8 @@ const struct reply *channel_frame(struct channel *channel, const struct frame *f
 void channel_refuse(struct channel *channel, const struct reply *reply, uint32_t method_id);
 /* Writes a method frame on this channel. */
 void channel_send(struct channel *channel, const struct method *method);
-/* Writes the answer to a method whose effect is safe at lsn; until then input is held. */
-void channel_answer(struct channel *channel, bool nowait, uint64_t lsn,
-		    const struct method *method);
+/* Writes the answer to the present method once its effects are safe; until then input is held. */
+void channel_answer(struct channel *channel, bool nowait, const struct method *method);
 void channel_add_consumer(struct channel *channel, struct consumer *consumer);
 /* Takes a consumer off the channel's lists. */
 void channel_forget_consumer(struct channel *channel, struct consumer *consumer);
@@ -407,10 +407,13 @@ struct connection {
 	struct list_link of_session; // in session->connections
 	struct list_link held;	     // in session->held
 	struct list_link blocked;    // in session->blocked
+	struct list_link waiting;    // in session->waiting
 	uint8_t state;		     // enum connection_state
 	uint8_t capabilities;	     // enum client_capability, or-ed
 	uint8_t quirks;		     // enum client_quirk, or-ed
 	bool published;		     // since the last look: memory and consumers may want a pause
+	bool stored;		     // since the last look: the store got some of it
+	bool again;		     // the present frame is to be handled again after the hold
 	bool counted;		     // among the connections of its vhost and its user
 	uint16_t channel_max;	     // 0: no limit
 	uint16_t heartbeat_s;	     // 0: off
@@ -499,10 +502,15 @@ void pauses_after_publish(struct connection *connection);
  * answer (NULL: none) goes out first. */
 void connection_hold(struct connection *connection, uint64_t lsn, uint16_t channel,
 		     const struct method *answer);
+/* Holds input until lsn is stable; then the present frame is handled again. */
+void connection_hold_frame(struct connection *connection, uint64_t lsn);
 /* Releases the hold when its lsn is stable; whether it did. */
 bool connection_release(struct connection *connection);
 /* Memory is there again: a blocked publisher is told and goes on. */
 void connection_unblock(struct connection *connection);
+
+/* The store has room: a publisher goes on. */
+void connection_stop_waiting(struct connection *connection);
 
 /* ---- heartbeat.c ---- */
 

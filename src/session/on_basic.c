@@ -141,6 +141,10 @@ on_basic_get(struct channel *channel, const struct basic_get *m)
 
 	if (refusal != NULL)
 		return refusal;
+	if (!queue_may_deliver(queue)) {
+		connection_hold_frame(channel->connection, queue->gate_lsn);
+		return NULL;
+	}
 	queue_hand_out(queue); // what a waiting consumer gets is not there to be got
 	if (!queue_get(queue, m->no_ack, &entry)) {
 		channel_send(channel, &(struct method){.id = METHOD_basic_get_empty});

@@ -141,7 +141,7 @@ on_queue_bind(struct channel *channel, const struct queue_bind *m)
 	request_init(&request, RESOURCE_QUEUE, m->queue, m->exchange);
 	refusal = make_binding(channel, &request);
 	if (refusal == NULL)
-		channel_answer(channel, m->nowait, 0, &(struct method){.id = METHOD_queue_bind_ok});
+		channel_answer(channel, m->nowait, &(struct method){.id = METHOD_queue_bind_ok});
 	return refusal;
 }
 
@@ -154,7 +154,7 @@ on_queue_unbind(struct channel *channel, const struct queue_unbind *m)
 	request_init(&request, RESOURCE_QUEUE, m->queue, m->exchange);
 	refusal = take_binding(channel, &request);
 	if (refusal == NULL)
-		channel_answer(channel, false, 0, &(struct method){.id = METHOD_queue_unbind_ok});
+		channel_answer(channel, false, &(struct method){.id = METHOD_queue_unbind_ok});
 	return refusal;
 }
 
@@ -167,8 +167,7 @@ on_exchange_bind(struct channel *channel, const struct exchange_bind *m)
 	request_init(&request, RESOURCE_EXCHANGE, m->destination, m->source);
 	refusal = make_binding(channel, &request);
 	if (refusal == NULL)
-		channel_answer(channel, m->nowait, 0,
-			       &(struct method){.id = METHOD_exchange_bind_ok});
+		channel_answer(channel, m->nowait, &(struct method){.id = METHOD_exchange_bind_ok});
 	return refusal;
 }
 
@@ -181,7 +180,7 @@ on_exchange_unbind(struct channel *channel, const struct exchange_unbind *m)
 	request_init(&request, RESOURCE_EXCHANGE, m->destination, m->source);
 	refusal = take_binding(channel, &request);
 	if (refusal == NULL)
-		channel_answer(channel, m->nowait, 0,
+		channel_answer(channel, m->nowait,
 			       &(struct method){.id = METHOD_exchange_unbind_ok});
 	return refusal;
 }

@@ -83,7 +83,7 @@ on_exchange_declare(struct channel *channel, const struct exchange_declare *m)
 		refusal = declare_active(channel, &spec);
 	}
 	if (refusal == NULL)
-		channel_answer(channel, m->nowait, 0,
+		channel_answer(channel, m->nowait,
 			       &(struct method){.id = METHOD_exchange_declare_ok});
 	return refusal;
 }
@@ -119,7 +119,7 @@ on_exchange_delete(struct channel *channel, const struct exchange_delete *m)
 		delete_exchange(channel, name_clean(m->exchange, cleaned), m->if_unused);
 
 	if (refusal == NULL)
-		channel_answer(channel, m->nowait, 0,
+		channel_answer(channel, m->nowait,
 			       &(struct method){.id = METHOD_exchange_delete_ok});
 	return refusal;
 }

@@ -159,6 +159,8 @@ publish_routed(struct channel *channel, struct message *message)
 		return;
 	}
 	result = publish_effect(channel, &cache->route, message, cache->mandatory);
+	if (unlikely(result.lsn != 0))
+		channel->connection->stored = true;
 	message_unref(message);
 	if (channel->confirm.on) {
 		confirm_publish(&channel->confirm, result, channel_broker(channel)->stable);

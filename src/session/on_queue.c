@@ -25,7 +25,7 @@ answer_declare(struct channel *channel, struct queue *queue, bool nowait)
 {
 	queue_hand_out(queue);
 	channel_set_last_queue(channel, queue->name);
-	channel_answer(channel, nowait, 0,
+	channel_answer(channel, nowait,
 		       &(struct method){.id = METHOD_queue_declare_ok,
 					.queue_declare_ok = {
 						.queue = queue->name,
@@ -41,7 +41,7 @@ declare_pseudo_queue(struct channel *channel, struct bytes name, bool nowait)
 {
 	if (!reply_exists(channel->connection->session, name))
 		return refuse_missing(channel, name);
-	channel_answer(channel, nowait, 0,
+	channel_answer(channel, nowait,
 		       &(struct method){.id = METHOD_queue_declare_ok,
 					.queue_declare_ok = {.queue = name, .consumer_count = 1}});
 	return NULL;
@@ -178,7 +178,7 @@ on_queue_purge(struct channel *channel, const struct queue_purge *m)
 		return refusal;
 	queue_hand_out(queue);
 	count = queue_purge(queue);
-	channel_answer(channel, m->nowait, 0,
+	channel_answer(channel, m->nowait,
 		       &(struct method){.id = METHOD_queue_purge_ok,
 					.queue_purge_ok = {(uint32_t)min_u64(count, UINT32_MAX)}});
 	return NULL;
@@ -223,7 +223,7 @@ on_queue_delete(struct channel *channel, const struct queue_delete *m)
 			return refusal;
 		count = queue_delete(queue);
 	}
-	channel_answer(channel, m->nowait, 0,
+	channel_answer(channel, m->nowait,
 		       &(struct method){.id = METHOD_queue_delete_ok,
 					.queue_delete_ok = {(uint32_t)min_u64(count, UINT32_MAX)}});
 	return NULL;

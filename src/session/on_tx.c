@@ -29,6 +29,7 @@ struct tx {
 	struct tx_settle *settles; // owns; in the order of the acknowledgements
 	size_t settle_count;
 	size_t settle_room;
+	uint64_t size; // octets that the commit writes to the store, at most
 };
 
 static const struct reply *
@@ -59,6 +60,7 @@ tx_publish(struct channel *channel, const struct route *route, struct message *m
 	};
 	for (uint32_t i = 0; i < route->count; i++)
 		queue_ref(route->queues[i]);
+	tx->size += broker_unit_share(route, message);
 }
 
 void
@@ -91,6 +93,7 @@ forget_publishes(struct tx *tx)
 	for (size_t i = 0; i < tx->publish_count; i++)
 		forget_publish(&tx->publishes[i]);
 	tx->publish_count = 0;
+	tx->size = 0;
 }
 
 void
@@ -107,14 +110,12 @@ tx_end(struct channel *channel)
 	xfree(tx);
 }
 
-/* The lsn behind which the message is safe. Of queues that were deleted meanwhile, those get it that were
- * declared again by the same name. */
-static uint64_t
+/* Of queues that were deleted meanwhile, those get it that were declared again by the same name. */
+static void
 commit_publish(struct channel *channel, const struct tx_publish *publish)
 {
 	struct queue **queues = xmalloc(publish->queue_count * sizeof(struct queue *));
 	struct route route = {.queues = queues};
-	struct publish_result result;
 
 	for (uint32_t i = 0; i < publish->queue_count; i++) {
 		struct queue *queue = publish->queues[i];
@@ -124,9 +125,8 @@ commit_publish(struct channel *channel, const struct tx_publish *publish)
 		if (queue != NULL)
 			queues[route.count++] = queue;
 	}
-	result = publish_effect(channel, &route, publish->message, publish->mandatory);
+	publish_effect(channel, &route, publish->message, publish->mandatory);
 	xfree(queues);
-	return result.lsn;
 }
 
 const struct reply *
@@ -145,18 +145,22 @@ const struct reply *
 on_tx_commit(struct channel *channel, const struct tx_commit *m)
 {
 	struct tx *tx = channel->tx;
-	uint64_t lsn = 0;
 
 	(void)m;
 	if (tx == NULL)
 		return refuse_not_transactional();
+	if (tx->size > broker_unit_max(channel_broker(channel)))
+		return refuse(PRECONDITION_FAILED,
+			      "transaction of %llu octets is larger than the limit of %llu",
+			      (unsigned long long)tx->size,
+			      (unsigned long long)broker_unit_max(channel_broker(channel)));
 	for (size_t i = 0; i < tx->publish_count; i++)
-		lsn = max_u64(lsn, commit_publish(channel, &tx->publishes[i]));
+		commit_publish(channel, &tx->publishes[i]);
 	for (size_t i = 0; i < tx->settle_count; i++)
 		settle_now(channel, tx->settles[i].tag, tx->settles[i].how);
 	forget_publishes(tx);
 	tx->settle_count = 0;
-	channel_answer(channel, false, lsn, &(struct method){.id = METHOD_tx_commit_ok});
+	channel_answer(channel, false, &(struct method){.id = METHOD_tx_commit_ok});
 	return NULL;
 }
 

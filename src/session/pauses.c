@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why a connection's input stops for a while: an answer that waits for an lsn (the hold of
- * DECISIONS.md), a publisher while memory is short, a publisher ahead of its consumers.
+ * DECISIONS.md), a publisher while memory is short, ahead of the disk, or ahead of its consumers.
  */
 #include "internal.h"
 #include "util/owned.h"
@@ -23,6 +23,13 @@ connection_hold(struct connection *c, uint64_t lsn, uint16_t channel, const stru
 	}
 	list_append(&c->session->held, &c->held);
 	conn_pause(c->conn, CONN_PAUSE_HOLD);
+}
+
+void
+connection_hold_frame(struct connection *c, uint64_t lsn)
+{
+	connection_hold(c, lsn, 0, NULL);
+	c->again = true;
 }
 
 static void
@@ -72,6 +79,24 @@ connection_unblock(struct connection *c)
 	conn_resume(c->conn, CONN_PAUSE_MEMORY);
 	if ((c->capabilities & CLIENT_CONNECTION_BLOCKED) && c->state == CONNECTION_RUNNING)
 		connection_send(c, 0, &(struct method){.id = METHOD_connection_unblocked});
+}
+
+/* ---- the store ---- */
+
+static void
+maybe_wait(struct connection *c)
+{
+	if (!list_linked(&c->waiting) && broker_store_full(c->session->broker)) {
+		list_append(&c->session->waiting, &c->waiting);
+		conn_pause(c->conn, CONN_PAUSE_STORE);
+	}
+}
+
+void
+connection_stop_waiting(struct connection *c)
+{
+	list_remove(&c->session->waiting, &c->waiting);
+	conn_resume(c->conn, CONN_PAUSE_STORE);
 }
 
 /* ---- the yield ---- */
@@ -130,6 +155,10 @@ pauses_after_publish(struct connection *c)
 	if (c->state == CONNECTION_RUNNING && !list_linked(&c->blocked) &&
 	    (c->session->memory_alarm || broker_memory_short(c->session->broker)))
 		connection_block(c);
+	if (c->stored) {
+		c->stored = false;
+		maybe_wait(c);
+	}
 	route = channel == NULL ? NULL : publish_route(channel);
 	if (route != NULL)
 		maybe_yield(c, route);
@@ -153,6 +182,8 @@ pauses_end(struct connection *c)
 		list_remove(&c->session->blocked, &c->blocked);
 		conn_resume(c->conn, CONN_PAUSE_MEMORY);
 	}
+	if (list_linked(&c->waiting))
+		connection_stop_waiting(c);
 	yielder_stop(&c->yielder);
 	yield_end(c);
 }

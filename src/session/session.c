@@ -76,6 +76,7 @@ session_new(struct broker *broker, struct net *net, const struct session_options
 	list_init(&session->cancelled);
 	list_init(&session->held);
 	list_init(&session->blocked);
+	list_init(&session->waiting);
 	pool_init(&session->connections_pool, sizeof(struct connection));
 	pool_init(&session->channels_pool, sizeof(struct channel));
 	session->start_frame = handshake_start_frame(options);
@@ -166,9 +167,24 @@ unblock_publishers(struct session *session)
 	}
 }
 
-bool
-session_work_left(const struct session *session)
+/* As many go on in a turn as bring in about what the store gathers for one batch. */
+#define STORE_PUBLISHERS 8
+
+static void
+resume_waiting(struct session *session)
 {
+	for (int i = 0; i < STORE_PUBLISHERS && !list_empty(&session->waiting); i++) {
+		if (broker_store_full(session->broker))
+			return;
+		connection_stop_waiting(list_first(&session->waiting, struct connection, waiting));
+	}
+}
+
+bool
+session_work_left(struct session *session)
+{
+	if (!list_empty(&session->waiting) && !broker_store_full(session->broker))
+		return true;
 	return !list_empty(&session->blocked) && memory_room(session) >= publisher_room(session);
 }
 
@@ -180,6 +196,7 @@ session_effects(struct session *session)
 	release_holds(session);
 	if (!list_empty(&session->blocked))
 		unblock_publishers(session);
+	resume_waiting(session);
 }
 
 void

@@ -75,7 +75,11 @@ world_make(uint8_t ways)
 	fuzz_claim(user_set_permissions(world.broker, user, BYTES("/"), all, error,
 					sizeof(error)) == 0);
 	world.session = session_new(world.broker, world.net, &session_options);
-	world.turn = (struct turn){&world.deadlines, world.net, world.broker, world.session, true};
+	world.turn = (struct turn){.deadlines = &world.deadlines,
+				   .net = world.net,
+				   .broker = world.broker,
+				   .session = world.session,
+				   .check = true};
 	world.now = (struct now){.monotonic_ms = 1000, .wall_ms = 1700000000000};
 	net_set_now(world.net, world.now);
 	broker_set_now(world.broker, world.now);

@@ -68,7 +68,11 @@ session_start(void)
 	broker = broker_new(&deadlines, &broker_options);
 	vhost = vhost_create(broker, BYTES("/"));
 	session = session_new(broker, net, &session_options);
-	turn = (struct turn){&deadlines, net, broker, session, true};
+	turn = (struct turn){.deadlines = &deadlines,
+			     .net = net,
+			     .broker = broker,
+			     .session = session,
+			     .check = true};
 	now = (struct now){.monotonic_ms = 1000000, .wall_ms = 1700000000000};
 	net_set_now(net, now);
 	broker_set_now(broker, now);

@@ -27,7 +27,7 @@ set_up(void)
 static void
 tear_down(void)
 {
-	window_clear(queue);
+	window_clear(queue, ACK_PURGED);
 	model_tear_down();
 }
 
@@ -216,7 +216,7 @@ START_TEST(test_window_clear_drops_everything)
 		push(10);
 	entry = pop();
 	requeue(entry);
-	window_clear(queue);
+	window_clear(queue, ACK_PURGED);
 	window_check(queue);
 	ck_assert_uint_eq(queue->ready_count, 0);
 	ck_assert_uint_eq(queue->ready_bytes, 0);
@@ -291,7 +291,7 @@ START_TEST(test_window_does_what_a_sorted_array_does)
 	for (int i = 0; i < 60000; i++) {
 		random_step();
 		if (i % 20000 == 19999) {
-			window_clear(queue);
+			window_clear(queue, ACK_PURGED);
 			ready_n = 0;
 		}
 	}

@@ -30,6 +30,14 @@ paused(const struct client *c)
 
 static const struct method bind_ok = {.id = METHOD_queue_bind_ok};
 
+/* What a handler does whose method had effects up to lsn. */
+static void
+answer(struct channel *channel, bool nowait, uint64_t lsn)
+{
+	broker->effect_lsn = lsn;
+	channel_answer(channel, nowait, &bind_ok);
+}
+
 static void
 send_passive_declare(struct client *c)
 {
@@ -41,9 +49,9 @@ send_passive_declare(struct client *c)
 START_TEST(test_answer_that_is_stable_goes_out_at_once)
 {
 	broker->stable = 5;
-	channel_answer(channel_of(client), false, 5, &bind_ok);
-	channel_answer(channel_of(client), true, 5, &bind_ok);
-	channel_answer(channel_of(client), false, 0, &bind_ok);
+	answer(channel_of(client), false, 5);
+	answer(channel_of(client), true, 5);
+	answer(channel_of(client), false, 0);
 	client_expect(client, 1, METHOD_queue_bind_ok);
 	client_expect(client, 1, METHOD_queue_bind_ok);
 	client_expect_nothing(client);
@@ -55,7 +63,7 @@ START_TEST(test_held_answer_waits_and_later_input_behind_it)
 {
 	struct client *other = client_connect();
 
-	channel_answer(channel_of(client), false, 7, &bind_ok);
+	answer(channel_of(client), false, 7);
 	send_passive_declare(client);
 	client_publish(client, 1, "q", "one");
 	client_expect_nothing(client);
@@ -76,7 +84,7 @@ END_TEST
 
 START_TEST(test_held_without_answer)
 {
-	channel_answer(channel_of(client), true, 7, &bind_ok);
+	answer(channel_of(client), true, 7);
 	send_passive_declare(client);
 	client_expect_nothing(client);
 	broker->stable = 8;
@@ -89,15 +97,15 @@ START_TEST(test_holds_are_released_in_any_order_of_lsn)
 {
 	struct client *other = client_connect();
 
-	channel_answer(channel_of(client), false, 9, &bind_ok);
-	channel_answer(channel_of(other), false, 4, &bind_ok);
+	answer(channel_of(client), false, 9);
+	answer(channel_of(other), false, 4);
 	broker->stable = 5;
 	client_expect(other, 1, METHOD_queue_bind_ok);
 	client_expect_nothing(client);
 	broker->stable = 9;
 	client_expect(client, 1, METHOD_queue_bind_ok);
 	/* and once more */
-	channel_answer(channel_of(client), false, 10, &bind_ok);
+	answer(channel_of(client), false, 10);
 	client_expect_nothing(client);
 	broker->stable = 10;
 	client_expect(client, 1, METHOD_queue_bind_ok);
@@ -109,7 +117,7 @@ START_TEST(test_held_connection_still_gets_deliveries_and_heartbeats)
 	struct client *other = client_connect();
 
 	client_consume(client, 1, "q", "t", true);
-	channel_answer(channel_of(client), false, 9, &bind_ok);
+	answer(channel_of(client), false, 9);
 	client_publish(other, 1, "q", "one");
 	run();
 	client_expect_deliver(client, 1, "t", 1, false, "one");
@@ -121,7 +129,7 @@ END_TEST
 
 START_TEST(test_held_connection_may_end)
 {
-	channel_answer(channel_of(client), false, 9, &bind_ok);
+	answer(channel_of(client), false, 9);
 	mem_peer_break(client->peer);
 	run();
 	session_close_all(session, "shutdown");
@@ -136,7 +144,7 @@ END_TEST
 
 START_TEST(test_held_answer_is_not_sent_behind_a_close)
 {
-	channel_answer(channel_of(client), false, 9, &bind_ok);
+	answer(channel_of(client), false, 9);
 	session_close_all(session, "shutdown");
 	client_expect(client, 0, METHOD_connection_close);
 	broker->stable = 9;

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From definitions to the model, when the store is read back. Definitions come in the order in which they
+ * were logged, but they may come again: a checkpoint has what the log says once more. So each states how
+ * its thing is from here on, and one that is there and otherwise is replaced. A later removal in the log
+ * may thus take something away that the checkpoint had already in its later form; the log then makes it
+ * again, with everything that it has. In the end the model is what it was.
+ *
+ * What is read was written by this program, behind a checksum. What this version cannot take all the same
+ * (a type of exchange that it does not know) is left out with an error in the log, and never grants more
+ * than it did.
+ */
+#include "broker/durable.h"
+
+#include "broker/binding.h"
+#include "broker/exchange.h"
+#include "broker/limits.h"
+#include "broker/user.h"
+#include "broker/vhost.h"
+
+#include "internal.h"
+#include "store/store.h"
+#include "util/log.h"
+#include "wire/field.h"
+
+#define ERROR_ROOM 256
+
+static struct bytes
+shown_name(const struct definition *definition)
+{
+	if (definition->kind == DEFINITION_BINDING)
+		return definition->destination;
+	return definition->name.n != 0 ? definition->name : definition->user;
+}
+
+/* It refers to something that has gone: nothing is wrong. */
+static void
+ignore(const struct definition *definition, const char *missing)
+{
+	struct bytes name = shown_name(definition);
+
+	log_debug("a definition is ignored: no %s kind=%d name=%.*s vhost=%.*s", missing,
+		  (int)definition->kind, BYTES_ARGS(name), BYTES_ARGS(definition->vhost));
+}
+
+static void
+complain(const struct definition *definition, const char *why)
+{
+	struct bytes name = shown_name(definition);
+
+	log_error("a definition in the store cannot be used: %s kind=%d name=%.*s vhost=%.*s", why,
+		  (int)definition->kind, BYTES_ARGS(name), BYTES_ARGS(definition->vhost));
+}
+
+/* Whether names and arguments are such as the wire admits: the model relies on that. */
+static bool
+is_sound(const struct definition *definition)
+{
+	const struct bytes names[] = {definition->name, definition->type, definition->key,
+				      definition->source, definition->destination};
+
+	for (size_t i = 0; i < countof(names); i++) {
+		if (names[i].n > UINT8_MAX) {
+			complain(definition, "a name is too long");
+			return false;
+		}
+	}
+	if (table_validate(definition->arguments, NULL) == FIELD_OK)
+		return true;
+	complain(definition, "its arguments are malformed");
+	return false;
+}
+
+/* The log is the store's to end. */
+static void
+leave_log(struct queue *q)
+{
+	if (q->log != NULL)
+		q->log->owner = NULL;
+	q->log = NULL;
+}
+
+static void
+remove_vhost(struct vhost *vhost)
+{
+	struct queue *q;
+
+	map_for_each (&vhost->queues, q, struct queue, node)
+		leave_log(q);
+	vhost_delete(vhost);
+}
+
+static void
+apply_vhost(struct broker *broker, const struct definition *definition)
+{
+	struct vhost *vhost = vhost_find(broker, definition->name);
+
+	if (definition->removed) {
+		if (vhost != NULL)
+			remove_vhost(vhost);
+		return;
+	}
+	if (vhost == NULL)
+		vhost = vhost_create(broker, definition->name);
+	vhost_set_limits(vhost, definition_limit_of(definition->max_connections),
+			 definition_limit_of(definition->max_queues));
+}
+
+/* ---- users ---- */
+
+static void
+set_hash(struct user *user, const struct definition *definition)
+{
+	int status = -1;
+
+	if (definition->hash_kind <= DIGEST_SHA512)
+		status = user_set_password_hash(user, (enum digest_kind)definition->hash_kind,
+						definition->password_hash);
+	if (status == 0)
+		return;
+	complain(definition, "the password hash is of an unknown kind: no login by password");
+	status = user_set_password_hash(user, DIGEST_SHA256, bytes_of(NULL, 0));
+	assert(status == 0);
+}
+
+static void
+apply_user(struct broker *broker, const struct definition *definition)
+{
+	struct user *user = user_find(broker, definition->name);
+
+	if (definition->removed) {
+		if (user != NULL)
+			user_delete(broker, user);
+		return;
+	}
+	if (user == NULL)
+		user = user_create(broker, definition->name, 0);
+	user->tags = (unsigned)definition->tags;
+	set_hash(user, definition);
+	user_set_limits(user, definition_limit_of(definition->max_connections),
+			definition_limit_of(definition->max_channels));
+	broker->permission_version++;
+}
+
+static void
+apply_permission(struct broker *broker, const struct definition *definition)
+{
+	struct user *user = user_find(broker, definition->user);
+	const struct bytes patterns[PERMISSION_COUNT] = {
+		[PERMISSION_CONFIGURE] = definition->configure,
+		[PERMISSION_WRITE] = definition->write,
+		[PERMISSION_READ] = definition->read,
+	};
+	char error[ERROR_ROOM];
+
+	if (user == NULL) {
+		ignore(definition, "user");
+		return;
+	}
+	if (definition->removed) {
+		user_clear_permissions(broker, user, definition->vhost);
+		return;
+	}
+	if (user_set_permissions(broker, user, definition->vhost, patterns, error, sizeof(error)) ==
+	    0)
+		return;
+	complain(definition, error);
+	user_clear_permissions(broker, user, definition->vhost);
+}
+
+/* Without a record everything is allowed, so one that cannot be used allows nothing but the empty key. */
+static void
+apply_topic_permission(struct broker *broker, const struct definition *definition)
+{
+	struct user *user = user_find(broker, definition->user);
+	struct bytes none = bytes_of(NULL, 0);
+	char error[ERROR_ROOM];
+
+	if (user == NULL) {
+		ignore(definition, "user");
+		return;
+	}
+	if (definition->exchange.n == 0 || definition->exchange.n > UINT8_MAX ||
+	    definition->vhost.n > UINT8_MAX) {
+		complain(definition, "a name has a wrong size");
+		return;
+	}
+	if (definition->removed) {
+		user_clear_topic_permissions(broker, user, definition->vhost, definition->exchange);
+		return;
+	}
+	if (user_set_topic_permissions(broker, user, definition->vhost, definition->exchange,
+				       definition->write, definition->read, error,
+				       sizeof(error)) == 0)
+		return;
+	complain(definition, error);
+	if (user_set_topic_permissions(broker, user, definition->vhost, definition->exchange, none,
+				       none, error, sizeof(error)) < 0)
+		complain(definition, error);
+}
+
+/* ---- exchanges, queues, bindings ---- */
+
+static struct vhost *
+vhost_of(const struct broker *broker, const struct definition *definition)
+{
+	struct vhost *vhost = vhost_find(broker, definition->vhost);
+
+	if (vhost == NULL)
+		ignore(definition, "vhost");
+	return vhost;
+}
+
+static bool
+exchange_is_like(const struct exchange *exchange, const struct exchange_spec *spec)
+{
+	return exchange->durable && exchange->auto_delete == spec->auto_delete &&
+	       exchange->internal == spec->internal &&
+	       bytes_equal(bytes_str(exchange_type_name(exchange)), spec->type) &&
+	       bytes_equal(exchange->arguments, spec->arguments);
+}
+
+static void
+put_exchange(struct vhost *vhost, const struct definition *definition,
+	     const struct exchange_spec *spec)
+{
+	const struct reply *refusal = exchange_check_type(spec->type);
+
+	if (refusal == NULL)
+		refusal = exchange_check_arguments(vhost, spec);
+	if (refusal == NULL)
+		exchange_create(vhost, spec);
+	else
+		complain(definition, refusal->text);
+}
+
+static void
+apply_exchange(struct broker *broker, const struct definition *definition)
+{
+	struct vhost *vhost = vhost_of(broker, definition);
+	struct exchange_spec spec = {
+		.name = definition->name,
+		.type = definition->type,
+		.durable = true,
+		.auto_delete = (definition->flags & DEFINITION_AUTO_DELETE) != 0,
+		.internal = (definition->flags & DEFINITION_INTERNAL) != 0,
+		.arguments = definition->arguments,
+	};
+	struct exchange *exchange;
+
+	if (vhost == NULL || !is_sound(definition))
+		return;
+	exchange = exchange_find(vhost, spec.name);
+	if (exchange != NULL && exchange->predeclared)
+		return;
+	if (exchange != NULL && !definition->removed && exchange_is_like(exchange, &spec))
+		return;
+	if (exchange != NULL)
+		exchange_delete(exchange);
+	if (!definition->removed)
+		put_exchange(vhost, definition, &spec);
+}
+
+static void
+remove_queue(struct queue *q)
+{
+	leave_log(q);
+	queue_delete(q);
+}
+
+/* A queue never changes: that with the same id is the same. */
+static void
+put_queue(struct vhost *vhost, const struct definition *definition, struct queue_log *log)
+{
+	struct queue *q = queue_find(vhost, definition->name);
+	struct queue_spec spec = {
+		.name = definition->name,
+		.durable = true,
+		.auto_delete = (definition->flags & DEFINITION_AUTO_DELETE) != 0,
+		.arguments = definition->arguments,
+	};
+
+	assert(log != NULL);
+	assert(log->id == definition->queue_id);
+	if (q != NULL && (q->log == NULL || q->log->id != log->id)) {
+		remove_queue(q);
+		q = NULL;
+	}
+	if (q == NULL)
+		q = queue_create(vhost, &spec);
+	q->log = log;
+	q->flags |= QUEUE_STORED;
+	q->next_qseq = log->next_qseq;
+	log->owner = q;
+}
+
+/* A removal counts by name: when a later queue of the name is there already, bindings of the earlier one
+ * were added to it just now, and the log makes it anew behind this. */
+static void
+apply_queue(struct broker *broker, const struct definition *definition, struct queue_log *log)
+{
+	struct vhost *vhost = vhost_of(broker, definition);
+	struct queue *q;
+
+	if (vhost == NULL || !is_sound(definition))
+		return;
+	if (!definition->removed) {
+		put_queue(vhost, definition, log);
+		return;
+	}
+	q = queue_find(vhost, definition->name);
+	if (q != NULL)
+		remove_queue(q);
+}
+
+static void
+change_binding(const struct definition *definition, const struct binding_spec *spec)
+{
+	const struct reply *refusal;
+
+	if (definition->removed) {
+		binding_remove(spec);
+		return;
+	}
+	refusal = binding_check(spec);
+	if (refusal == NULL)
+		binding_add(spec);
+	else
+		complain(definition, refusal->text);
+}
+
+static void
+apply_binding(struct broker *broker, const struct definition *definition)
+{
+	struct vhost *vhost = vhost_of(broker, definition);
+	struct binding_spec spec = {.key = definition->key, .arguments = definition->arguments};
+
+	if (vhost == NULL || !is_sound(definition))
+		return;
+	spec.source = exchange_find(vhost, definition->source);
+	if (definition->flags & DEFINITION_TO_EXCHANGE)
+		spec.exchange = exchange_find(vhost, definition->destination);
+	else
+		spec.queue = queue_find(vhost, definition->destination);
+	if (spec.source == NULL || spec.source == vhost->default_exchange)
+		ignore(definition, "source");
+	else if (spec.queue == NULL && spec.exchange == NULL)
+		ignore(definition, "destination");
+	else if (spec.exchange != vhost->default_exchange)
+		change_binding(definition, &spec);
+}
+
+/* ---- all ---- */
+
+void
+broker_apply_definition(struct broker *broker, const struct definition *definition,
+			struct queue_log *log)
+{
+	static void (*const apply[DEFINITION_KIND_END])(struct broker * broker,
+							const struct definition *definition) = {
+		[DEFINITION_VHOST] = apply_vhost,
+		[DEFINITION_USER] = apply_user,
+		[DEFINITION_PERMISSION] = apply_permission,
+		[DEFINITION_TOPIC_PERMISSION] = apply_topic_permission,
+		[DEFINITION_EXCHANGE] = apply_exchange,
+		[DEFINITION_BINDING] = apply_binding,
+	};
+
+	assert_not_dispatching(broker);
+	assert(broker->recovering);
+	assert(definition->kind < DEFINITION_KIND_END);
+	if (definition->kind == DEFINITION_QUEUE) {
+		apply_queue(broker, definition, log);
+		return;
+	}
+	assert(apply[definition->kind] != NULL);
+	apply[definition->kind](broker, definition);
+}
+
+void
+broker_end_recovery(struct broker *broker)
+{
+	struct vhost *vhost;
+	struct queue *q;
+
+	assert(broker->recovering);
+	broker->recovering = false;
+	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
+		map_for_each (&vhost->queues, q, struct queue, node) {
+			assert(q->log != NULL);
+			q->next_qseq = max_u64(q->next_qseq, q->log->next_qseq);
+		}
+	}
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A durable queue and its log in the store: a persistent message gets one record for all durable queues
+ * that it reaches, each settled entry a mark. A message without a record (a transient one) has a number
+ * in the queue all the same, which only counts as settled in memory.
+ */
+#include "broker/durable.h"
+#include "internal.h"
+#include "store/store.h"
+
+static uint32_t
+count_durable(const struct route *route)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < route->count; i++)
+		count += route->queues[i]->log != NULL;
+	return count;
+}
+
+uint64_t
+queue_store(struct broker *broker, const struct route *route, struct message *message)
+{
+	struct message_record record = {
+		.time_ms = broker->now.wall_ms,
+		.ref_count = count_durable(route),
+		.flags = message->flags & MESSAGE_HAS_CC ? MESSAGE_CC : 0,
+		.exchange = message_exchange(message),
+		.key = message_key(message),
+		.properties = message_properties(message),
+		.body = message_body(message),
+	};
+	uint64_t lsn;
+	uint8_t *p;
+
+	if (record.ref_count == 0)
+		return 0;
+	lsn = store_append_message(broker->store, &record, &p);
+	for (uint32_t i = 0; i < route->count; i++) {
+		struct queue *q = route->queues[i];
+
+		if (q->log == NULL)
+			continue;
+		queue_log_add(q->log, p, q->next_qseq, message->body_size);
+		p += MESSAGE_REF_SIZE;
+	}
+	message->stored = lsn << 16 | min_u64(record.ref_count, UINT16_MAX);
+	broker->effect_lsn = lsn;
+	return lsn;
+}
+
+/* What one reference counts of the message's record. */
+static uint64_t
+share(const struct message *m)
+{
+	uint32_t refs = (uint16_t)m->stored;
+
+	return store_share(message_record_size(refs, m->exchange_size, m->key_size,
+					       message_properties(m).n, m->body_size),
+			   refs);
+}
+
+void
+queue_settle_stored(struct queue *q, const struct entry *entry, enum ack_reason reason)
+{
+	struct broker *broker = q->vhost->broker;
+	const struct message *m = entry->message;
+
+	if (broker->store == NULL)
+		return; // the broker ends, and the store has everything
+	if (q->log == NULL && m->stored != 0)
+		store_release(broker->store, message_lsn(m), share(m));
+	else if (m->stored != 0)
+		broker->effect_lsn = store_ack(broker->store, q->log, entry_qseq(entry),
+					       &(struct stored_place){.lsn = message_lsn(m),
+								      .share = share(m),
+								      .body_size = m->body_size},
+					       reason);
+	else if (q->log != NULL)
+		qseq_set_add(&q->log->settled, entry_qseq(entry), 1);
+}
+
+void
+queue_open_gate(struct queue *q)
+{
+	struct broker *broker = q->vhost->broker;
+
+	if (q->log == NULL || q->log->delivered)
+		return;
+	q->gate_lsn = store_mark_delivered(broker->store, q->log);
+	list_append(&broker->gated, &q->gated);
+}
+
+bool
+queue_may_deliver(struct queue *q)
+{
+	queue_open_gate(q);
+	return q->gate_lsn <= q->vhost->broker->stable;
+}
+
+bool
+broker_store_full(struct broker *broker)
+{
+	if (broker->store == NULL || !store_is_full(broker->store))
+		return false;
+	store_submit(broker->store, broker->now, true);
+	return store_is_full(broker->store);
+}
+
+uint64_t
+broker_unit_max(const struct broker *broker)
+{
+	return broker->store == NULL ? UINT64_MAX : store_unit_max(broker->store);
+}
+
+uint64_t
+broker_unit_share(const struct route *route, const struct message *message)
+{
+	uint32_t refs = count_durable(route);
+
+	if (refs == 0 || !(message->flags & MESSAGE_PERSISTENT))
+		return 0;
+	return message_record_size(refs, message->exchange_size, message->key_size,
+				   message_properties(message).n, message->body_size);
+}
+
+/* ---- recovery ---- */
+
+void
+broker_recover_message(struct broker *broker, const struct stored_message *stored,
+		       const struct stored_ref *refs, uint32_t count)
+{
+	struct message *message = message_new_stored(&stored->record);
+
+	assert(broker->recovering);
+	message->stored = stored->lsn << 16 | min_u64(stored->record.ref_count, UINT16_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		struct queue *q = refs[i].log->owner;
+
+		if (q == NULL)
+			continue;
+		window_push(q, (struct entry){refs[i].qseq << 16 |
+						      (refs[i].redelivered ? ENTRY_REDELIVERED : 0),
+					      message_ref(message)});
+	}
+	message_unref(message);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the store says goes to the model, and the model's definitions to the store's checkpoints.
+ */
+#include "server/storage.h"
+
+#include "broker/durable.h"
+#include "util/log.h"
+
+static void
+on_define(void *context, const struct definition *definition, struct queue_log *log)
+{
+	struct storage *storage = context;
+
+	broker_apply_definition(storage->broker, definition, log);
+}
+
+static void
+on_message(void *context, const struct stored_message *message, const struct stored_ref *refs,
+	   uint32_t count)
+{
+	struct storage *storage = context;
+
+	broker_recover_message(storage->broker, message, refs, count);
+}
+
+static void
+on_snapshot(void *context, struct store *store)
+{
+	struct storage *storage = context;
+
+	broker_snapshot(storage->broker, store);
+}
+
+static void
+on_stable(void *context, uint64_t lsn)
+{
+	struct storage *storage = context;
+
+	broker_set_stable(storage->broker, lsn);
+}
+
+static void
+on_short_of_space(void *context, bool is_short)
+{
+	(void)context;
+	if (is_short)
+		log_error(
+			"the disk is full: publishers to durable queues wait until there is room");
+	else
+		log_info("the disk has room again: publishers go on");
+}
+
+static void
+on_failed(void *context, int error, const char *what)
+{
+	struct storage *storage = context;
+
+	log_error("%s: %s; the broker stops, nothing unconfirmed counts", what, strerror(-error));
+	storage->failed = true;
+}
+
+static const struct store_ops ops = {
+	.define = on_define,
+	.message = on_message,
+	.snapshot = on_snapshot,
+	.stable = on_stable,
+	.short_of_space = on_short_of_space,
+	.failed = on_failed,
+};
+
+int
+storage_open(struct storage *storage, struct disk *disk, struct broker *broker,
+	     const struct store_options *options, struct buf *error)
+{
+	uint64_t began = clock_monotonic_us();
+	int code;
+
+	*storage = (struct storage){.broker = broker, .disk = disk};
+	broker->recovering = true;
+	code = store_open(&storage->store, disk, options, &ops, storage, error);
+	if (code != 0) {
+		broker->recovering = false;
+		disk_free(&storage->disk);
+		return code;
+	}
+	broker_end_recovery(broker);
+	broker->store = storage->store;
+	broker_set_stable(broker, store_stable(storage->store));
+	if (!store_is_new(storage->store))
+		log_info("recovered queues=%llu messages=%llu ms=%llu",
+			 (unsigned long long)broker->queue_count,
+			 (unsigned long long)broker_message_count(broker),
+			 (unsigned long long)((clock_monotonic_us() - began) / 1000));
+	return 0;
+}
+
+void
+storage_close(struct storage *storage, bool clean)
+{
+	int error;
+
+	if (storage->store == NULL)
+		return;
+	error = store_close(&storage->store, clean && !storage->failed);
+	if (error != 0)
+		log_error("the store was not closed cleanly: %s", strerror(-error));
+	storage->broker->store = NULL;
+	disk_free(&storage->disk);
+}
