@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the crash campaigns in which the broker is killed (-9): under load, and behind tx.commit."""
+import random
+import re
+import time
+
+from victim import Crew, Fault, Victim
+
+SHORTEST_S = 0.05
+WHILE_STARTING = 0.2  # the share of kills that are followed by another one while the broker starts
+SETTLE_S = 0.3        # of load after the last kill
+
+
+def kill_times(options):
+    """Endless: seconds from one kill to the next, mostly short."""
+    chance = random.Random(options.seed)
+    while True:
+        yield SHORTEST_S * (options.longest / SHORTEST_S) ** (chance.random() ** 2)
+
+
+def watch(crew, victim, seconds):
+    """Lets all go on for so long; nobody may end meanwhile."""
+    time.sleep(seconds)
+    crew.must_live()
+    victim.must_live()
+
+
+def kill_and_restart(crew, victim, chance):
+    """One kill; returns how many there were, with those that hit the start."""
+    victim.kill()
+    kills = 1
+    typical_s = sorted(victim.restarts)[len(victim.restarts) // 2] / 1000
+    while chance.random() < WHILE_STARTING:
+        victim.kill_while_starting(chance.random() * typical_s * 1.2)
+        kills += 1
+    victim.start()
+    crew.must_live()
+    return kills
+
+
+def stop_and_look(crew, victim, proofs, name):
+    """A clean stop keeps every acknowledgement; another one ends the part (Victim.__exit__)."""
+    victim.stop()
+    victim.start()
+    crew.run("empty")
+    proofs.add(f"{name}: nothing comes back after a clean stop", True)
+
+
+class load:
+    """Publishers with confirms, consumers that settle in all ways, definitions that change."""
+
+    @staticmethod
+    def limit_s(options):
+        return 180 + int(options.kills * (options.longest + 6))
+
+    @staticmethod
+    def run(options, proofs):
+        chance, times = random.Random(options.seed + 1), kill_times(options)
+        began, kills, starting = time.monotonic(), 0, 0
+        victim = Victim(options.settings)
+        with victim, Crew(options, victim) as crew:
+            crew.start_load(rate=options.rate)
+            crew.add("definer")
+            while kills < options.kills:
+                watch(crew, victim, next(times))
+                done = kill_and_restart(crew, victim, chance)
+                kills, starting = kills + done, starting + done - 1
+            watch(crew, victim, SETTLE_S)
+            crew.end_load()
+            proofs.add("load: every end of the broker was ours", victim.kills == kills,
+                       f"{kills} kills, {starting} of them while it started, in "
+                       f"{time.monotonic() - began:.0f} s; {victim.times()}")
+            proofs.add("load: definitions that were answered stand", True)
+            proofs.add_check(crew, "load")
+            stop_and_look(crew, victim, proofs, "load")
+
+
+class transactions:
+    """All or nothing: three queues and an acknowledgement, beside a load that shares the batches."""
+
+    @staticmethod
+    def limit_s(options):
+        return 180 + options.tx * 16
+
+    @staticmethod
+    def run(options, proofs):
+        victim = Victim(options.settings)
+        with victim, Crew(options, victim) as crew:
+            crew.start_load(publishers=1, rate=500, window=100)
+            transactor = crew.add("transactor", count=options.tx, pid_file=victim.pid_file)
+            text = transactions.restart_until_done(crew, victim, transactor)
+            counts = {name: int(n) for name, n in re.findall(r"^([a-z-]+) (\d+)$", text, re.M)}
+            if "commit-us" not in counts:
+                raise Fault(f"the transactor has ended early:\n{text}")
+            watch(crew, victim, SETTLE_S)
+            crew.end_load()
+            proofs.add("tx: all or nothing over three queues", counts["cut"] >= options.tx,
+                       f"{counts['kills']} kills, {counts['cut']} between commit and answer, "
+                       f"{counts['cut-and-done']} of these done; {counts['commits']} answered, "
+                       f"about {counts['commit-us']} us each; {victim.times()}")
+            proofs.add_check(crew, "tx")
+            stop_and_look(crew, victim, proofs, "tx")
+
+    @staticmethod
+    def restart_until_done(crew, victim, transactor):
+        """The transactor kills the broker; here it is started again."""
+        while transactor.process.poll() is None:
+            status = victim.process.poll()
+            if status is None:
+                time.sleep(0.002)
+                continue
+            if status != -9:
+                raise Fault(f"the broker ended by itself, status {status}")
+            victim.kill()
+            victim.start()
+        text = transactor.end()
+        crew.roles.remove(transactor)
+        return text

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The part of the crash campaigns that needs no broker: ledgers with a fault in them, which "ledger check" must
+find, each by its name. Without it a campaign that proves nothing would look like one that found nothing.
+"""
+import os
+import struct
+import subprocess
+
+from victim import QUEUES, lib
+
+SENT, CONFIRMED, REFUSED, RECEIVED, ACKED, REQUEUED = range(1, 7)
+FAULTS = ("lost", "as-new", "again", "disordered", "strange")
+
+
+def entry(kind, number, queues=1, persistent=1, redelivered=0, connection=0):
+    return struct.pack("=BBBBHHQ", kind, queues, persistent, redelivered, 0, connection, number)
+
+
+def sent(*numbers, **how):
+    return [entry(SENT, number, **how) for number in numbers]
+
+
+def confirmed(*numbers):
+    return [entry(CONFIRMED, number) for number in numbers]
+
+
+def came(number, connection=1, redelivered=0, settled=True):
+    entries = [entry(RECEIVED, number, redelivered=redelivered, connection=connection)]
+    return entries + ([entry(ACKED, number, connection=connection)] if settled else [])
+
+
+def requeued(number, connection=1):
+    return [entry(REQUEUED, number, connection=connection)]
+
+
+# What it is, the publisher's ledger, that of consumer 0, the faults that are in it.
+BOOKS = [
+    ("all is well", sent(0, 1) + confirmed(0, 1), came(0) + came(1), {}),
+    ("one is missing", sent(0, 1) + confirmed(0, 1), came(0), {"lost": 1}),
+    ("one is missing in another queue", sent(0, queues=3) + confirmed(0), came(0), {"lost": 1}),
+    ("one was not confirmed", sent(0, 1) + confirmed(0), came(0), {}),
+    ("one was refused", sent(0) + [entry(REFUSED, 0)], [], {}),
+    ("one was not persistent", sent(0, persistent=0) + confirmed(0), [], {}),
+    ("one was not settled and does not come again", sent(0) + confirmed(0),
+     came(0, settled=False), {"lost": 1}),
+    ("one comes again, marked", sent(0) + confirmed(0),
+     came(0) + came(0, connection=2, redelivered=1), {}),
+    ("one comes again as new", sent(0) + confirmed(0),
+     came(0, settled=False) + came(0, connection=2), {"as-new": 1}),
+    ("one comes again unasked", sent(0) + confirmed(0),
+     came(0) + came(0, redelivered=1), {"again": 1}),
+    ("one comes again when given back", sent(0) + confirmed(0),
+     came(0, settled=False) + requeued(0) + came(0, redelivered=1), {}),
+    ("one was given back and does not come", sent(0) + confirmed(0),
+     came(0, settled=False) + requeued(0), {"lost": 1}),
+    ("two come in the wrong order", sent(0, 1) + confirmed(0, 1), came(1) + came(0),
+     {"disordered": 1}),
+    ("an old one comes again behind a new one", sent(0, 1) + confirmed(0, 1),
+     came(0, settled=False) + requeued(0) + came(1) + came(0, redelivered=1), {}),
+    ("one comes that nobody sent", sent(0) + confirmed(0), came(0) + came(7), {"strange": 2}),
+    ("one comes to a queue that it was not for", sent(0, queues=2), came(0), {"strange": 2}),
+]
+
+
+def found_in(options, number, publisher, consumer):
+    """The faults that ledger check finds, by name."""
+    directory = os.path.join(lib.test_dir(), f"book-{number}")
+    os.makedirs(directory)
+    books = {"publisher-0": publisher, "consumer-0": consumer}
+    books.update({f"consumer-{queue}": [] for queue in range(1, QUEUES)})
+    for name, entries in books.items():
+        with open(os.path.join(directory, name), "wb") as file:
+            file.write(b"".join(entries))
+    done = subprocess.run([options.ledger, "check", "--dir", directory], capture_output=True,
+                          text=True, timeout=20, check=False)
+    lines = [line.split() for line in done.stdout.splitlines() if not line.startswith("FAULT")]
+    counts = {name: int(n) for name, n in lines if name in FAULTS and n != "0"}
+    if (done.returncode != 0) != bool(counts):
+        counts["status"] = done.returncode
+    return counts
+
+
+class ledgers:
+    """Each fault in a ledger is found."""
+
+    @staticmethod
+    def limit_s(_options):
+        return 60
+
+    @staticmethod
+    def run(options, proofs):
+        wrong = []
+        for number, (name, publisher, consumer, faults) in enumerate(BOOKS):
+            found = found_in(options, number, publisher, consumer)
+            if found != faults:
+                wrong.append(f"{name}: {found}, not {faults}")
+        proofs.add(f"ledgers: {len(BOOKS)} of them are judged rightly", not wrong, "; ".join(wrong))
