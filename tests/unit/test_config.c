@@ -54,6 +54,7 @@ START_TEST(test_config_defaults_are_those_of_the_layers)
 	struct session_options session = session_options_default();
 	struct broker_options broker = broker_options_default();
 	struct net_options net = net_options_default();
+	struct store_options store = store_options_default();
 	struct tls_options tls = tls_options_default();
 	struct tls_options ours;
 
@@ -76,6 +77,10 @@ START_TEST(test_config_defaults_are_those_of_the_layers)
 	ck_assert_uint_eq(config.broker.queue_max, broker.queue_max);
 	ck_assert_uint_eq(config.broker.exchange_max, broker.exchange_max);
 	ck_assert_uint_eq(config.broker.consumer_max_per_channel, broker.consumer_max_per_channel);
+	ck_assert_uint_eq(config.store.buffer_size, store.buffer_size);
+	ck_assert_uint_eq(config.store.flush_interval_ms, store.flush_interval_ms);
+	ck_assert(config.store.flush_when_idle == store.flush_when_idle);
+	ck_assert_uint_eq(config.store.file_size, store.file_size);
 	ck_assert_uint_eq(config.frame_max, session.frame_max);
 	ck_assert_uint_eq(config.initial_frame_max, session.initial_frame_max);
 	ck_assert_uint_eq(config.channel_max, session.channel_max);
@@ -236,6 +241,37 @@ START_TEST(test_config_values_reach_their_fields)
 }
 END_TEST
 
+/* The least and the most of each, with what is beyond them; they are those of the manual. */
+START_TEST(test_config_store)
+{
+	static const char *const refused[] = {
+		"store.buffer_size = 4095",	 "store.buffer_size = 65MiB",
+		"store.flush_interval = 0",	 "store.flush_interval = 1001",
+		"store.flush_when_idle = never", "store.file_size = 65535",
+		"store.file_size = 4294967297",
+	};
+
+	load_well("store.buffer_size = 4096\nstore.flush_interval = 1\n"
+		  "store.flush_when_idle = false\nstore.file_size = 64kiB\n");
+	ck_assert_uint_eq(config.store.buffer_size, 4096);
+	ck_assert_uint_eq(config.store.flush_interval_ms, 1);
+	ck_assert(!config.store.flush_when_idle);
+	ck_assert_uint_eq(config.store.file_size, 65536);
+	config_free(&config);
+	load_well("store.buffer_size = 64MiB\nstore.flush_interval = 1000\n"
+		  "store.file_size = 4GiB\n");
+	ck_assert_uint_eq(config.store.buffer_size, 64U << 20);
+	ck_assert_uint_eq(config.store.flush_interval_ms, 1000);
+	ck_assert(config.store.flush_when_idle);
+	ck_assert_uint_eq(config.store.file_size, 4ULL << 30);
+	ck_assert_uint_eq(config.settings.note_count, 0);
+	config_free(&config);
+	for (size_t i = 0; i < countof(refused); i++)
+		check_error(refused[i], i == 4 ? "is neither true nor false" : "is out of range");
+	ck_assert_ptr_null(option_find_ignored("store.file_size"));
+}
+END_TEST
+
 static void
 check_listener(size_t i, const char *host, unsigned port)
 {
@@ -300,6 +336,7 @@ START_TEST(test_config_unknown_keys_name_the_nearest)
 		const char *line, *nearest;
 	} rows[] = {
 		{"hartbeat = 1", "unknown key hartbeat; did you mean heartbeat?"},
+		{"store.buffer_sise = 1", "did you mean store.buffer_size?"},
 		{"listners.tcp.1 = 1", "did you mean listeners.tcp.*?"},
 		{"ssl_options.certfiles = x", "did you mean ssl_options.certfile?"},
 		{"default_users.bob.passwd = x", "did you mean default_users.*.password?"},
@@ -326,7 +363,7 @@ START_TEST(test_config_keys_of_rabbitmq_are_accepted)
 		  "total_memory_available_override_value = 1GB\n"
 		  "log.connection.level = debug\nlog.file.rotation.size = 1\n"
 		  "tcp_listen_options.linger.on = true\nmqtt.listeners.tcp.default = 1883\n"
-		  "num_acceptors.tcp = 10\nconsumer_timeout = 1800000\nstore.cache_size = 8MiB\n"
+		  "num_acceptors.tcp = 10\nconsumer_timeout = 1800000\n"
 		  "auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = ANONYMOUS\n"
 		  "ssl_options.versions.1 = tlsv1.3\nssl_options.versions.2 = tlsv1.1\n");
 	ck_assert_uint_eq(config.broker.memory_limit, 600000000);
@@ -465,7 +502,7 @@ END_TEST
 TESTS_WITH("config", config_set_up, config_tear_down, test_config_defaults_are_those_of_the_layers,
 	   test_config_defaults_of_a_first_start, test_config_sizes_have_units,
 	   test_config_bad_values_are_refused, test_config_values_reach_their_fields,
-	   test_config_listeners, test_config_none_takes_listeners_away,
+	   test_config_store, test_config_listeners, test_config_none_takes_listeners_away,
 	   test_config_environment_wins_over_the_file_and_flags_over_all,
 	   test_config_unknown_keys_name_the_nearest, test_config_keys_of_rabbitmq_are_accepted,
 	   test_config_loopback_users, test_config_users, test_config_tls_needs_its_files,
