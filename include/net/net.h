@@ -51,5 +51,7 @@ void net_flush(struct net *net);
 void net_reap(struct net *net);
 /* Something waits in net/ that no event will announce: the next wait of the loop must be none. */
 bool net_work_left(const struct net *net);
+/* Some connection has more input than it was given in this turn. */
+bool net_input_waits(const struct net *net);
 /* Connections alive (not yet reaped). */
 size_t net_conn_count(const struct net *net);

@@ -154,6 +154,12 @@ net_work_left(const struct net *net)
 	       !list_empty(&net->dead);
 }
 
+bool
+net_input_waits(const struct net *net)
+{
+	return !list_empty(&net->ready);
+}
+
 size_t
 net_conn_count(const struct net *net)
 {

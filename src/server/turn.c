@@ -29,7 +29,7 @@ turn_run(struct turn *turn, struct now now)
 	deadlines_run(turn->deadlines, now.monotonic_ms);
 	broker_dispatch(turn->broker);
 	if (turn->store != NULL)
-		store_submit(turn->store, now, net_work_left(turn->net));
+		store_submit(turn->store, now, net_input_waits(turn->net));
 	session_effects(turn->session);
 	net_flush(turn->net);
 	net_reap(turn->net);
