@@ -26,10 +26,10 @@ struct user_permission;
 void broker_apply_definition(struct broker *broker, const struct definition *definition,
 			     struct queue_log *log);
 struct stored_message;
-struct stored_ref;
-/* Puts a message that was read back into the queues of its open references. */
-void broker_recover_message(struct broker *broker, const struct stored_message *stored,
-			    const struct stored_ref *refs, uint32_t count);
+/* A cold message of the queue that is the log's owner is at hand again; then all of one read are. */
+void broker_read_message(struct broker *broker, struct queue_log *log, uint64_t qseq,
+			 const struct stored_message *stored, bool redelivered);
+void broker_read_end(struct broker *broker, struct queue_log *log);
 /* Everything was read back, messages too: queues go on with numbers that were never used. */
 void broker_end_recovery(struct broker *broker);
 /* Calls each for all that is kept, what is referred to before what refers to it. Views borrow until it

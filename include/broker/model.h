@@ -23,6 +23,11 @@
 #include "util/mem.h"
 #include "wire/reply.h"
 
+/* A queue of the store keeps so much at hand at most; the rest is cold (DECISIONS.md: RAM of a durable
+ * queue). */
+#define QUEUE_WINDOW_COUNT 2048
+#define QUEUE_WINDOW_OCTETS (1024 * 1024)
+
 struct broker_options {
 	uint64_t memory_limit; // mem_in_use() at which publishers stop being read; 0: none
 	uint32_t yield_high;   // ready bytes ahead of takers at which publishers yield (256 KiB)
@@ -32,6 +37,8 @@ struct broker_options {
 	uint32_t queue_max;		   // queues in all vhosts; UINT32_MAX: no limit
 	uint32_t exchange_max;		   // exchanges, predeclared ones too; UINT32_MAX: no limit
 	uint32_t consumer_max_per_channel; // UINT32_MAX: no limit
+	uint64_t
+		cache_size; // octets of stored messages at hand in queues that nobody takes from (8 MiB)
 };
 
 struct store;
@@ -50,6 +57,9 @@ struct broker {
 	uint64_t route_mark; // counts routings; what has this mark was visited by the present one
 	uint64_t permission_version; // counts changes of users and permissions
 	uint64_t stable;	     // every lsn up to this one is safe
+	struct list
+		resident; // durable queues with messages at hand, the one longest so first: struct queue.resident
+	uint64_t resident_octets; // wire octets of those messages
 	struct list gated; // queues that may deliver once their gate is stable: struct queue.gated
 	uint64_t queue_count;	 // in all vhosts
 	uint64_t exchange_count; // in all vhosts, predeclared ones too
@@ -226,13 +236,15 @@ enum queue_flag {
 	QUEUE_DELETED = 8,	       // no longer in its vhost; lives for its references only
 	QUEUE_HAD_CONSUMER = 16,       // so an auto-delete queue may go when the last one leaves
 	QUEUE_EXCLUSIVE_CONSUMER = 32, // its one consumer wants no other beside it
-	QUEUE_STORED = 64	       // it has, or had until its deletion, a log
+	QUEUE_STORED = 64,	       // it has, or had until its deletion, a log
+	QUEUE_COLD = 128	       // some of its messages are not at hand
 };
 
 struct queue {
 	struct map_node node;	   // in vhost->queues
 	struct list_link dirty;	   // in broker->dirty
 	struct list_link gated;	   // in broker->gated
+	struct list_link resident; // in broker->resident
 	struct list_link of_owner; // in owner->queues
 	struct bytes name;	   // owns
 	struct vhost *vhost;	   // borrows for good
@@ -244,17 +256,19 @@ struct queue {
 	unsigned flags;		   // enum queue_flag, or-ed
 	uint64_t mark;		   // == broker->route_mark: found by the present routing
 	uint64_t gate_lsn; // behind which the store knows that it delivers; 0: it has no log
-	/* ready messages: requeued ones (all older than the window's) and the window */
+	/* ready messages at hand: requeued ones (all older than the window's) and the window; then the cold
+	 * ones (log->cold_count), and those without a record that came behind or between these */
 	struct entry_block *head; // owns; oldest entries of the window
 	struct entry_block *tail; // owns; where the next entry goes
 	struct entry *requeued;	  // owns; a binary heap by qseq
+	struct late *late;	  // owns; entries behind cold ones; NULL: none
 	uint32_t requeued_count;
 	uint32_t requeued_room;
 	uint32_t block_hint; // capacity of the next block
 	uint64_t next_qseq;
-	uint64_t ready_count;
-	uint64_t ready_bytes; // wire octets of the ready messages
-	uint64_t body_bytes;  // body octets of the ready messages
+	uint64_t ready_count; // at hand; all: queue_message_count()
+	uint64_t ready_bytes; // wire octets of the messages at hand
+	uint64_t body_bytes;  // their body octets
 	uint64_t unacked_count;
 	/* consumers */
 	struct list consumers; // all: struct consumer.of_queue, in order of registration

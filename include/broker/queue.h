@@ -56,6 +56,12 @@ struct publish_result {
 /* Gives the message to each queue of the route; the caller keeps its own reference. */
 struct publish_result queue_publish(struct broker *broker, const struct route *route,
 				    struct message *message);
+/* All its ready messages, at hand or not. */
+uint64_t queue_message_count(const struct queue *queue);
+/* There are ready messages, and none at hand: queue_refill() and the store bring some. */
+bool queue_must_read(const struct queue *queue);
+/* Has the next messages read when few are at hand. */
+void queue_refill(struct queue *queue);
 /* Hands out now what would be handed out at the end of the turn, before somebody looks at the queue. */
 void queue_hand_out(struct queue *queue);
 /* Whether entries may be handed out: the store knows that this queue delivers, so that after a crash they

@@ -112,6 +112,7 @@ enum record_type {
 	RECORD_ACK = 3,	   // ranges of messages that are settled
 	RECORD_QUEUE = 4,  // the state of a queue
 	RECORD_DEFINE = 5, // one definition changes (definition.h)
+	RECORD_PURGE = 6,  // a range of messages of a queue is settled at once
 	RECORD_EPOCH = 7,  // a new term
 	/* reserved: TRIM 9, OFFSET 10, DECIDE 11 */
 	RECORD_TYPE_END = 12
@@ -198,6 +199,10 @@ enum queue_state_flag {
 	QUEUE_STATE_DELIVERED = 1 // it may have delivered since the last clean stop
 };
 
+/* PURGE: u64 queue id, u64 first and u64 last qseq: all numbers from first to last are settled, those that no
+ * message ever had too; u64 messages of the queue that are open then, u64 octets of their bodies. */
+#define PURGE_SIZE 40
+
 /* EPOCH: u64 term, u64 last LSN of the term before. */
 #define EPOCH_SIZE 16
 
@@ -240,8 +245,9 @@ enum checkpoint_section {
  * qseq: those below it were delivered before. */
 #define QUEUE_STATE_SAVED 48
 
-/* u64 id, u64 octets in use (0: not known, it was written to), u64 live octets, u64 live references. */
-#define SEGMENT_STATE_SIZE 32
+/* u64 id, u64 octets in use and u64 last LSN (both 0: not known, it was written to), u64 live octets, u64 live
+ * references. */
+#define SEGMENT_STATE_SIZE 40
 
 /* ---- footers ---- */
 

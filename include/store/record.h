@@ -235,6 +235,20 @@ void ack_group_encode(uint8_t *p, uint64_t queue_id, enum ack_reason reason, uin
 /* count is 1 ... ACK_RANGE_MAX, the numbers are 1 ... QSEQ_MAX. */
 void ack_range_encode(uint8_t *p, uint64_t first, uint64_t count);
 
+struct purge_record {
+	uint64_t queue_id;
+	uint64_t first;
+	uint64_t last;
+	uint64_t open_count;
+	uint64_t open_octets;
+};
+
+#define PURGE_RECORD_SIZE (RECORD_HEADER_SIZE + PURGE_SIZE)
+/* Writes PURGE_RECORD_SIZE octets, all but the check. */
+void purge_record_encode(uint8_t *p, uint64_t lsn, const struct purge_record *purge);
+/* 0; -EBADMSG when it is malformed, -ENOTSUP when it is of a newer version. */
+int purge_record_decode(struct purge_record *purge, const struct record *record) MUST_CHECK;
+
 /* The two words of a QUEUE or an EPOCH record. -EBADMSG when it is shorter. */
 int pair_record_decode(const struct record *record, uint64_t *first, uint64_t *second) MUST_CHECK;
 /* Writes a record of two words but for the check; RECORD_HEADER_SIZE + 16 octets. */

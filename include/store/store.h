@@ -43,12 +43,30 @@ struct queue_log {
 	struct ack_range *ranges; // private; owns: marks of the present batch
 	uint32_t range_count;
 	uint32_t range_room;
-	uint64_t id;		    // never reused
-	void *owner;		    // the broker's queue
-	uint64_t next_qseq;	    // higher than any that has, or had, a record
-	uint64_t count;		    // messages with a record that are not settled
-	uint64_t octets;	    // of their bodies
-	struct qseq_set settled;    // read-only outside the store
+	uint64_t id;		 // never reused
+	void *owner;		 // the broker's queue
+	uint64_t next_qseq;	 // higher than any that has, or had, a record
+	uint64_t count;		 // messages with a record that are not settled
+	uint64_t octets;	 // of their bodies
+	struct qseq_set settled; // read-only outside the store
+	/* its cold part: messages from cold_from on, none of which the broker has in memory */
+	uint64_t cold_from; // qseq
+	uint64_t cold_count;
+	uint64_t cold_octets; // of their bodies
+	bool reading;	      // a read of the cold part is on its way
+	uint64_t damaged;     // messages that could not be read back
+	uint64_t cold_lsn;    // private: no sealed segment up to here has any of it
+	uint64_t read_ticket; // private: of the last read
+	uint64_t want_octets; // private: what the read that waits asked for
+	uint32_t want_count;
+	struct list_link wanting; // private: in the store's list of reads that wait
+	struct tail_place {	  // private: where it is in a segment that is not sealed
+		uint64_t segment_id;
+		uint64_t first_qseq;
+		uint32_t first;	 // index + 1 of its entries in the tail; 0: none
+		uint32_t cursor; // of the next one to read
+		uint32_t last;
+	} tails[2];
 	uint64_t redelivered_below; // messages below this number may have been delivered before
 	bool delivered; // QUEUE_STATE_DELIVERED was logged in this run or, at recovery, the last
 };
@@ -70,9 +88,15 @@ struct store_ops {
 	/* Recovery: a definition, in the order in which they were logged. For a queue that is put, log is its
 	 * own: the broker sets log->owner. Its views borrow until the call returns. */
 	void (*define)(void *context, const struct definition *definition, struct queue_log *log);
-	/* Recovery, after all definitions: a message and those references that are not settled, by LSN. */
+	/* Recovery, after all definitions: a message and those references that are not settled, by LSN. NULL: they
+	 * stay cold. */
 	void (*message)(void *context, const struct stored_message *message,
 			const struct stored_ref *refs, uint32_t count);
+	/* A message of the cold part, as store_read() asked for; those of a queue come in order. */
+	void (*read)(void *context, struct queue_log *log, uint64_t qseq,
+		     const struct stored_message *message, bool redelivered);
+	/* That was all of this read. */
+	void (*read_end)(void *context, struct queue_log *log);
 	/* For a checkpoint: calls store_snapshot_add() for every durable definition. */
 	void (*snapshot)(void *context, struct store *store);
 	/* Everything up to lsn is safe. */
@@ -120,19 +144,13 @@ bool store_work(struct store *store);
 uint64_t store_stable(const struct store *store);
 
 /* Appends a message for message->ref_count queues; the record's octets are copied. Returns its LSN and in
- * *refs the place of its references, which the caller fills at once, each with queue_log_add(). */
+ * *refs the place of its references, which the caller fills at once, each with store_add_ref(). */
 uint64_t store_append_message(struct store *store, const struct message_record *message,
 			      uint8_t **refs);
 /* Writes one reference of a message that is being appended, at ref: the message is number qseq of this
  * queue. */
-static inline void
-queue_log_add(struct queue_log *log, uint8_t *ref, uint64_t qseq, uint32_t body_size)
-{
-	message_ref_encode(ref, &(struct message_ref){.queue_id = log->id, .qseq = qseq});
-	log->next_qseq = qseq + 1;
-	log->count++;
-	log->octets += body_size;
-}
+void store_add_ref(struct store *store, struct queue_log *log, uint8_t *ref, uint64_t qseq,
+		   uint32_t body_size);
 
 /* What each of its references counts of a record: an estimate of what is garbage when one is settled. */
 static inline uint64_t
@@ -152,6 +170,19 @@ struct stored_place {
  * the mark is safe. */
 uint64_t store_ack(struct store *store, struct queue_log *log, uint64_t qseq,
 		   const struct stored_place *place, enum ack_reason reason);
+/* ---- the cold part of a queue ---- */
+
+/* A message that was just appended is not kept in memory. */
+void store_cold_push(struct queue_log *log, uint64_t qseq, uint32_t body_size);
+/* Messages that were in memory are not any more: count of them from qseq first on, which is below cold_from,
+ * with bodies of so many octets. No read may be on its way. */
+void store_cold_return(struct queue_log *log, uint64_t first, uint64_t count, uint64_t octets);
+/* Asks for the first messages of the cold part: ops.read, ops.read_end. At most count of them and, but for the
+ * first, octets. Nothing when there is none or a read is on its way. */
+void store_read(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets);
+/* Settles the whole cold part. Returns the LSN behind which that is safe. */
+uint64_t store_purge_cold(struct store *store, struct queue_log *log);
+
 /* One reference of this record is gone with its queue. */
 void store_release(struct store *store, uint64_t lsn, uint64_t share);
 /* Logs that the queue delivers from now on, once in a run. Returns the LSN behind which that is safe. */

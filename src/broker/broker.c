@@ -21,6 +21,7 @@ broker_options_default(void)
 		.queue_max = UINT32_MAX,
 		.exchange_max = UINT32_MAX,
 		.consumer_max_per_channel = UINT32_MAX,
+		.cache_size = 8 * 1024 * 1024,
 	};
 }
 
@@ -36,6 +37,7 @@ broker_new(struct deadlines *deadlines, const struct broker_options *options)
 	list_init(&broker->dirty);
 	list_init(&broker->dead);
 	list_init(&broker->gated);
+	list_init(&broker->resident);
 	pool_init(&broker->consumers_pool, sizeof(struct consumer));
 	return broker;
 }
@@ -113,7 +115,7 @@ broker_message_count(const struct broker *broker)
 
 	map_for_each (&broker->vhosts, vhost, struct vhost, node)
 		map_for_each (&vhost->queues, q, struct queue, node)
-			count += q->ready_count;
+			count += queue_message_count(q);
 	return count;
 }
 

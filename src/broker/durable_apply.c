@@ -389,6 +389,8 @@ broker_end_recovery(struct broker *broker)
 		map_for_each (&vhost->queues, q, struct queue, node) {
 			assert(q->log != NULL);
 			q->next_qseq = max_u64(q->next_qseq, q->log->next_qseq);
+			if (q->log->cold_count > 0)
+				q->flags |= QUEUE_COLD;
 		}
 	}
 }

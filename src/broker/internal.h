@@ -24,13 +24,20 @@ struct entry_block {
 /* A further block at the tail. */
 struct entry_block *window_grow(struct queue *queue);
 
-/* Counts a message that becomes ready. */
+/* A message of a durable queue came to hand, or went. */
+void window_resident(struct queue *queue, uint64_t octets_in, uint64_t octets_out);
+
+/* Counts a message that comes to hand. */
 static inline void
 window_count(struct queue *q, const struct message *m)
 {
+	size_t size = message_wire_size(m);
+
 	q->ready_count++;
-	q->ready_bytes += message_wire_size(m);
+	q->ready_bytes += size;
 	q->body_bytes += m->body_size;
+	if (q->flags & QUEUE_STORED)
+		window_resident(q, size, 0);
 }
 
 /* Puts a new entry behind all others. */
@@ -65,6 +72,23 @@ void queue_touch(struct queue *queue);
 void takers_insert(struct queue *queue, struct consumer *consumer);
 /* Lets all yielding publishers of this queue go on. */
 void queue_wake_yielders(struct queue *queue);
+
+/* Takes up to n entries off the end of the window, the last one first; how many. Their references go to the
+ * caller. */
+uint32_t window_pop_back(struct queue *queue, struct entry *entries, uint32_t n);
+
+/* ---- queue_cold.c: messages that are not at hand ---- */
+
+/* Whether a stored message that comes now is not kept in memory. */
+bool cold_takes(const struct queue *queue);
+void cold_push(struct queue *queue, uint64_t qseq, uint32_t body_size);
+/* Puts an entry without a record behind cold ones. */
+void cold_push_late(struct queue *queue, struct entry entry);
+/* Lets queues that nobody takes from give up their windows, while those take too much. */
+void cold_evict(struct broker *broker);
+/* Settles all that is not at hand. */
+void cold_clear(struct queue *queue, enum ack_reason reason);
+void cold_check(const struct queue *queue);
 
 /* ---- queue_store.c: a queue and its log ---- */
 

@@ -141,7 +141,7 @@ uint64_t
 queue_delete(struct queue *q)
 {
 	struct vhost *vhost = q->vhost;
-	uint64_t ready = q->ready_count;
+	uint64_t ready = queue_message_count(q);
 
 	assert_not_dispatching(vhost->broker);
 	assert(!(q->flags & QUEUE_DELETED));
@@ -159,6 +159,7 @@ queue_delete(struct queue *q)
 		durable_queue_gone(q);
 		store_queue_drop(vhost->broker->store, &q->log);
 	}
+	cold_clear(q, ACK_PURGED);
 	window_clear(q, ACK_PURGED);
 	queue_wake_yielders(q);
 	queue_unref(q);
@@ -168,10 +169,11 @@ queue_delete(struct queue *q)
 uint64_t
 queue_purge(struct queue *q)
 {
-	uint64_t ready = q->ready_count;
+	uint64_t ready = queue_message_count(q);
 
 	assert_not_dispatching(q->vhost->broker);
 	window_clear(q, ACK_PURGED);
+	cold_clear(q, ACK_PURGED);
 	queue_wake_yielders(q);
 	return ready;
 }
@@ -228,6 +230,7 @@ queue_check(const struct queue *q)
 	int32_t priority = INT32_MAX;
 
 	window_check(q);
+	cold_check(q);
 	list_for_each (&q->consumers, consumer, struct consumer, of_queue) {
 		assert(consumer->queue == q);
 		takers += list_linked(&consumer->taker);

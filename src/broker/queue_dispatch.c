@@ -13,7 +13,8 @@
 void
 queue_touch(struct queue *q)
 {
-	if (!list_linked(&q->dirty) && q->ready_count > 0 && !list_empty(&q->takers))
+	if (!list_linked(&q->dirty) && !list_empty(&q->takers) &&
+	    (q->ready_count > 0 || queue_must_read(q)))
 		list_append(&q->vhost->broker->dirty, &q->dirty);
 }
 
@@ -23,7 +24,29 @@ push_entries(const struct route *route, struct message *message)
 	for (uint32_t i = 0; i < route->count; i++) {
 		struct queue *q = route->queues[i];
 
-		window_push(q, (struct entry){q->next_qseq++ << 16, message_ref(message)});
+		struct entry entry = {q->next_qseq++ << 16, message_ref(message)};
+
+		if (unlikely(q->flags & QUEUE_COLD))
+			cold_push_late(q, entry);
+		else
+			window_push(q, entry);
+		q->publish_count++;
+		queue_touch(q);
+	}
+}
+
+/* The same for a message that has a record for the durable ones among them. */
+static void
+push_stored(const struct route *route, struct message *message)
+{
+	for (uint32_t i = 0; i < route->count; i++) {
+		struct queue *q = route->queues[i];
+		uint64_t qseq = q->next_qseq++;
+
+		if (q->log != NULL && cold_takes(q))
+			cold_push(q, qseq, message->body_size);
+		else
+			window_push(q, (struct entry){qseq << 16, message_ref(message)});
 		q->publish_count++;
 		queue_touch(q);
 	}
@@ -39,7 +62,9 @@ publish_stored(struct broker *broker, const struct route *route, struct message 
 	if (unlikely(message->stored != 0))
 		message = copy = message_copy(message);
 	result.lsn = queue_store(broker, route, message);
-	push_entries(route, message);
+	push_stored(route, message);
+	if (unlikely(broker->resident_octets > broker->options.cache_size))
+		cold_evict(broker);
 	if (copy != NULL)
 		message_unref(copy);
 	return result;
@@ -88,6 +113,13 @@ count_delivery(struct queue *q, const struct consumer *consumer, const struct en
 		q->redeliver_count++;
 }
 
+/* How far its consumers are behind. */
+static uint64_t
+waiting_octets(const struct queue *q)
+{
+	return q->ready_bytes + (q->log == NULL ? 0 : q->log->cold_octets);
+}
+
 /* Offers entries until one side is out; whether any was taken. */
 static bool
 offer_entries(struct queue *q)
@@ -125,7 +157,9 @@ queue_dispatch(struct queue *q)
 	if (offer_entries(q))
 		q->taken_ms = broker->now.monotonic_ms;
 	broker->dispatching = false;
-	if (!list_empty(&q->yielders) && q->ready_bytes <= broker->options.yield_low)
+	if (unlikely(q->flags & QUEUE_COLD) && !list_empty(&q->takers))
+		queue_refill(q);
+	if (!list_empty(&q->yielders) && waiting_octets(q) <= broker->options.yield_low)
 		queue_wake_yielders(q);
 }
 
@@ -199,7 +233,7 @@ queue_wants_yield(const struct queue *q)
 {
 	const struct broker *broker = q->vhost->broker;
 
-	return q->ready_bytes > broker->options.yield_high && !list_empty(&q->consumers) &&
+	return waiting_octets(q) > broker->options.yield_high && !list_empty(&q->consumers) &&
 	       broker->now.monotonic_ms - q->taken_ms <= TAKING_MS;
 }
 

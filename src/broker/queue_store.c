@@ -41,7 +41,7 @@ queue_store(struct broker *broker, const struct route *route, struct message *me
 
 		if (q->log == NULL)
 			continue;
-		queue_log_add(q->log, p, q->next_qseq, message->body_size);
+		store_add_ref(broker->store, q->log, p, q->next_qseq, message->body_size);
 		p += MESSAGE_REF_SIZE;
 	}
 	message->stored = lsn << 16 | min_u64(record.ref_count, UINT16_MAX);
@@ -122,26 +122,4 @@ broker_unit_share(const struct route *route, const struct message *message)
 		return 0;
 	return message_record_size(refs, message->exchange_size, message->key_size,
 				   message_properties(message).n, message->body_size);
-}
-
-/* ---- recovery ---- */
-
-void
-broker_recover_message(struct broker *broker, const struct stored_message *stored,
-		       const struct stored_ref *refs, uint32_t count)
-{
-	struct message *message = message_new_stored(&stored->record);
-
-	assert(broker->recovering);
-	message->stored = stored->lsn << 16 | min_u64(stored->record.ref_count, UINT16_MAX);
-	for (uint32_t i = 0; i < count; i++) {
-		struct queue *q = refs[i].log->owner;
-
-		if (q == NULL)
-			continue;
-		window_push(q, (struct entry){refs[i].qseq << 16 |
-						      (refs[i].redelivered ? ENTRY_REDELIVERED : 0),
-					      message_ref(message)});
-	}
-	message_unref(message);
 }

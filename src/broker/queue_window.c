@@ -50,13 +50,65 @@ window_shift(struct queue *q)
 	slab_free(block, block_size(block->capacity));
 }
 
+/* Frees the last block, which is empty. */
+static void
+window_cut(struct queue *q)
+{
+	struct entry_block *last = q->tail;
+	struct entry_block *before = q->head;
+
+	if (before == last) {
+		q->head = q->tail = NULL;
+	} else {
+		while (before->next != last)
+			before = before->next;
+		before->next = NULL;
+		q->tail = before;
+	}
+	slab_free(last, block_size(last->capacity));
+}
+
 static void
 count_out(struct queue *q, const struct message *m)
 {
+	size_t size = message_wire_size(m);
+
 	assert(q->ready_count > 0);
 	q->ready_count--;
-	q->ready_bytes -= message_wire_size(m);
+	q->ready_bytes -= size;
 	q->body_bytes -= m->body_size;
+	if (q->flags & QUEUE_STORED)
+		window_resident(q, 0, size);
+}
+
+void
+window_resident(struct queue *q, uint64_t octets_in, uint64_t octets_out)
+{
+	struct broker *broker = q->vhost->broker;
+
+	assert(broker->resident_octets + octets_in >= octets_out);
+	broker->resident_octets += octets_in - octets_out;
+	if (q->ready_count > 0 && !list_linked(&q->resident))
+		list_append(&broker->resident, &q->resident);
+	else if (q->ready_count == 0 && list_linked(&q->resident))
+		list_remove(&broker->resident, &q->resident);
+}
+
+uint32_t
+window_pop_back(struct queue *q, struct entry *entries, uint32_t n)
+{
+	struct entry_block *block = q->tail;
+	uint32_t count = 0;
+
+	if (block == NULL)
+		return 0;
+	for (; count < n && block->end > block->first; count++) {
+		entries[count] = block->entries[--block->end];
+		count_out(q, entries[count].message);
+	}
+	if (block->end == block->first)
+		window_cut(q);
+	return count;
 }
 
 const struct entry *

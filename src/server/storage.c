@@ -16,12 +16,20 @@ on_define(void *context, const struct definition *definition, struct queue_log *
 }
 
 static void
-on_message(void *context, const struct stored_message *message, const struct stored_ref *refs,
-	   uint32_t count)
+on_read(void *context, struct queue_log *log, uint64_t qseq, const struct stored_message *message,
+	bool redelivered)
 {
 	struct storage *storage = context;
 
-	broker_recover_message(storage->broker, message, refs, count);
+	broker_read_message(storage->broker, log, qseq, message, redelivered);
+}
+
+static void
+on_read_end(void *context, struct queue_log *log)
+{
+	struct storage *storage = context;
+
+	broker_read_end(storage->broker, log);
 }
 
 static void
@@ -62,7 +70,8 @@ on_failed(void *context, int error, const char *what)
 
 static const struct store_ops ops = {
 	.define = on_define,
-	.message = on_message,
+	.read = on_read,
+	.read_end = on_read_end,
 	.snapshot = on_snapshot,
 	.stable = on_stable,
 	.short_of_space = on_short_of_space,

@@ -435,7 +435,8 @@ struct connection {
 	uint32_t body_done;	      // how many of them came
 	uint64_t hold_lsn;	      // input waits until this is stable; 0: no hold
 	struct bytes hold_answer;     // owns; the frame that goes out then
-	struct yielder yielder;	      // waits for consumers of a queue
+	struct queue *hold_queue; // counts; it waits for a message of this one as well; NULL: not
+	struct yielder yielder;	  // waits for consumers of a queue
 	struct deadline yield_deadline;
 	struct deadline deadline;      // handshake, close
 	const char *refused_mechanism; // a login that was refused by it is answered at the deadline
@@ -504,7 +505,9 @@ void connection_hold(struct connection *connection, uint64_t lsn, uint16_t chann
 		     const struct method *answer);
 /* Holds input until lsn is stable; then the present frame is handled again. */
 void connection_hold_frame(struct connection *connection, uint64_t lsn);
-/* Releases the hold when its lsn is stable; whether it did. */
+/* Holds input until the queue has a message at hand; then the present frame is handled again. */
+void connection_hold_for_read(struct connection *connection, struct queue *queue);
+/* Releases the hold when what it waits for is there; whether it did. */
 bool connection_release(struct connection *connection);
 /* Memory is there again: a blocked publisher is told and goes on. */
 void connection_unblock(struct connection *connection);

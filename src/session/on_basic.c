@@ -146,12 +146,17 @@ on_basic_get(struct channel *channel, const struct basic_get *m)
 		return NULL;
 	}
 	queue_hand_out(queue); // what a waiting consumer gets is not there to be got
+	if (queue_must_read(queue)) {
+		queue_refill(queue);
+		connection_hold_for_read(channel->connection, queue);
+		return NULL;
+	}
 	if (!queue_get(queue, m->no_ack, &entry)) {
 		channel_send(channel, &(struct method){.id = METHOD_basic_get_empty});
 		return NULL;
 	}
 	tag = channel->next_tag++;
-	deliver_get_ok(channel, &entry, tag, queue->ready_count);
+	deliver_get_ok(channel, &entry, tag, queue_message_count(queue));
 	if (m->no_ack)
 		message_unref(entry.message);
 	else

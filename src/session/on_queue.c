@@ -30,7 +30,7 @@ answer_declare(struct channel *channel, struct queue *queue, bool nowait)
 					.queue_declare_ok = {
 						.queue = queue->name,
 						.message_count = (uint32_t)min_u64(
-							queue->ready_count, UINT32_MAX),
+							queue_message_count(queue), UINT32_MAX),
 						.consumer_count = (uint32_t)queue->consumers.count,
 					}});
 }
@@ -190,7 +190,7 @@ check_delete(const struct queue *queue, const struct queue_delete *m)
 {
 	const char *why = NULL;
 
-	if (m->if_empty && queue->ready_count > 0)
+	if (m->if_empty && queue_message_count(queue) > 0)
 		why = "not empty";
 	else if (m->if_unused && !list_empty(&queue->consumers))
 		why = "in use";

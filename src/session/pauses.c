@@ -32,9 +32,19 @@ connection_hold_frame(struct connection *c, uint64_t lsn)
 	c->again = true;
 }
 
+void
+connection_hold_for_read(struct connection *c, struct queue *queue)
+{
+	connection_hold_frame(c, 1);
+	c->hold_queue = queue_ref(queue);
+}
+
 static void
 hold_forget(struct connection *c)
 {
+	if (c->hold_queue != NULL)
+		queue_unref(c->hold_queue);
+	c->hold_queue = NULL;
 	bytes_drop(&c->hold_answer);
 	c->hold_lsn = 0;
 	list_remove(&c->session->held, &c->held);
@@ -44,6 +54,8 @@ bool
 connection_release(struct connection *c)
 {
 	if (c->hold_lsn > c->session->broker->stable)
+		return false;
+	if (c->hold_queue != NULL && queue_must_read(c->hold_queue))
 		return false;
 	if (c->state == CONNECTION_RUNNING)
 		conn_write(c->conn, c->hold_answer);

@@ -23,6 +23,7 @@ batch_free(struct batch *batch)
 	if (batch == NULL)
 		return;
 	xfree(batch->p);
+	xfree(batch->logs);
 	xfree(batch);
 }
 
@@ -38,6 +39,7 @@ batch_reset(struct batch *batch, size_t keep)
 	batch->count = 0;
 	batch->live = 0;
 	batch->live_refs = 0;
+	batch->log_count = 0;
 	batch->opened_ms = 0;
 	batch->begins = false;
 	batch->error = 0;
@@ -91,6 +93,31 @@ store_append_message(struct store *store, const struct message_record *message, 
 	return lsn;
 }
 
+void
+store_add_ref(struct store *store, struct queue_log *log, uint8_t *ref, uint64_t qseq,
+	      uint32_t body_size)
+{
+	struct batch *batch = store->filling;
+
+	message_ref_encode(ref, &(struct message_ref){.queue_id = log->id, .qseq = qseq});
+	if (unlikely(batch->log_count == batch->log_room)) {
+		batch->log_room = batch->log_room == 0 ? 256 : 2 * batch->log_room;
+		batch->logs = xrealloc(batch->logs, batch->log_room * sizeof(struct queue_log *));
+	}
+	batch->logs[batch->log_count++] = log;
+	log->next_qseq = qseq + 1;
+	log->count++;
+	log->octets += body_size;
+}
+
+void
+batch_forget_queue(struct batch *batch, const struct queue_log *log)
+{
+	for (uint32_t i = 0; i < batch->log_count; i++)
+		if (batch->logs[i] == log)
+			batch->logs[i] = NULL;
+}
+
 uint64_t
 store_define(struct store *store, const struct definition *definition)
 {
@@ -120,6 +147,16 @@ store_mark_delivered(struct store *store, struct queue_log *log)
 		return 0;
 	log->delivered = true;
 	return append_pair(store, RECORD_QUEUE, log->id, QUEUE_STATE_DELIVERED);
+}
+
+uint64_t
+append_purge(struct store *store, const struct purge_record *purge)
+{
+	uint64_t lsn;
+	uint8_t *p = next_record(store, PURGE_RECORD_SIZE, &lsn);
+
+	purge_record_encode(p, lsn, purge);
+	return lsn;
 }
 
 uint64_t

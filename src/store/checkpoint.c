@@ -116,7 +116,7 @@ put_queues(const struct store *store, struct buf *out, bool clean)
 }
 
 static void
-put_segments(struct store *store, struct buf *out, uint64_t lsn, bool clean)
+put_segments(struct store *store, struct buf *out, uint64_t lsn)
 {
 	for (size_t i = 0; i < store->segment_count; i++) {
 		struct segment *segment = store->segments[i];
@@ -125,7 +125,8 @@ put_segments(struct store *store, struct buf *out, uint64_t lsn, bool clean)
 			segment->empty_lsn = lsn;
 		put64(out, segment->id);
 		/* an open one may still get what is part of this checkpoint and not yet written */
-		put64(out, segment->file == NULL || clean ? segment->end : 0);
+		put64(out, segment->file == NULL ? segment->end : 0);
+		put64(out, segment->file == NULL ? segment->last_lsn : 0);
 		put64(out, segment->live);
 		put64(out, segment->live_refs);
 	}
@@ -162,7 +163,7 @@ take(struct store *store, struct buf *out, uint64_t lsn, bool clean)
 	put_queues(store, out, clean);
 	section_end(out, at);
 	at = section_begin(out, SECTION_SEGMENTS);
-	put_segments(store, out, lsn, clean);
+	put_segments(store, out, lsn);
 	section_end(out, at);
 }
 
@@ -301,6 +302,7 @@ checkpoint_is_due(const struct store *store)
 {
 	const struct checkpoints *c = &store->checkpoints;
 
-	return !c->writing && c->octets >= store->options.checkpoint_size &&
+	/* live octets that are still to be found would be lost with the next start */
+	return !c->writing && store->locating == 0 && c->octets >= store->options.checkpoint_size &&
 	       (store->now_ms - c->taken_ms) * 1000 >= c->taken_us * CHECKPOINT_TIME_SHARE;
 }

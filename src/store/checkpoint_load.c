@@ -171,27 +171,19 @@ load_queues(struct store *store, struct bytes in)
 	return 0;
 }
 
-static struct segment *
-segment_by_id(const struct store *store, uint64_t id)
-{
-	for (size_t i = 0; i < store->segment_count; i++)
-		if (store->segments[i]->id == id)
-			return store->segments[i];
-	return NULL;
-}
-
 static int
 load_segments(struct recovery *r, struct bytes in, uint64_t lsn)
 {
 	uint64_t id;
 	uint64_t end;
+	uint64_t last_lsn;
 	uint64_t live;
 	uint64_t live_refs;
 	struct segment *segment;
 
 	while (in.n != 0) {
-		if (!take64(&in, &id) || !take64(&in, &end) || !take64(&in, &live) ||
-		    !take64(&in, &live_refs))
+		if (!take64(&in, &id) || !take64(&in, &end) || !take64(&in, &last_lsn) ||
+		    !take64(&in, &live) || !take64(&in, &live_refs))
 			return -EBADMSG;
 		segment = segment_by_id(r->store, id);
 		/* a file goes only when two checkpoints found it empty (reclaim.c) */
@@ -200,8 +192,10 @@ load_segments(struct recovery *r, struct bytes in, uint64_t lsn)
 		if (segment == NULL)
 			continue;
 		segment->listed = true;
-		if (end != 0)
+		if (end != 0) {
 			segment->end = end;
+			segment->last_lsn = last_lsn;
+		}
 		segment->live = live;
 		segment->live_refs = live_refs;
 		segment->empty_lsn = live_refs == 0 ? lsn : 0;

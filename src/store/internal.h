@@ -48,6 +48,10 @@ void worker_fini(struct worker *worker);
 
 /* ---- segments ---- */
 
+struct tail;
+struct reader;
+struct seal_job;
+
 /* A file of the log as the broker thread knows it. */
 struct segment {
 	uint64_t id;
@@ -61,12 +65,18 @@ struct segment {
 	uint64_t live_refs;	// unsettled references in it
 	uint64_t empty_lsn;	// LSN of the first checkpoint that found none of these; 0: none did
 	bool listed;		// recovery: the checkpoint knows it
-	struct disk_file *file; // owns; open for writing; NULL: sealed
+	struct disk_file *file; // owns; open for writing; NULL: it takes no more
+	struct tail *tail;	// owns; its index; NULL: it has a footer
+	uint64_t written;	// octets that batches brought which are stable
 };
 
 void segment_path(char path[PATH_MAX_SIZE], uint64_t id);
 /* The segment that holds the LSN; the latest one first, as it mostly is. NULL: none. */
 struct segment *segment_of(struct store *store, uint64_t lsn);
+/* NULL: there is none of this id. */
+struct segment *segment_by_id(const struct store *store, uint64_t id);
+/* References in it were settled; NULL: it is gone meanwhile. */
+void segment_release(struct segment *segment, uint64_t refs, uint64_t octets);
 /* Puts it behind the others. */
 void segment_add(struct store *store, struct segment *segment);
 /* Takes it off and frees it; its file stays. */
@@ -88,12 +98,17 @@ struct batch {
 	uint32_t count;	    // of records
 	uint64_t live;	    // as of a segment
 	uint64_t live_refs;
+	struct queue_log *
+		*logs; // owns the array; the queues of its references, in order; NULL: dropped
+	uint32_t log_count;
+	uint32_t log_room;
 	uint64_t opened_ms; // when the end of a turn saw its first record; 0: not yet
 	/* when it is on its way */
-	struct writer *writer;	// borrows
-	struct disk_file *file; // borrows: the writer's until it comes back
-	uint64_t offset;	// where it goes
-	uint32_t salt;		// of the segment
+	struct writer *writer;	 // borrows
+	struct segment *segment; // borrows; where it goes
+	struct disk_file *file;	 // borrows: the writer's until it comes back
+	uint64_t offset;	 // where it goes
+	uint32_t salt;		 // of the segment
 	uint64_t term;
 	uint64_t stable;
 	bool begins; // it is the first of its segment: the header is written as well
@@ -107,8 +122,11 @@ void batch_free(struct batch *batch); // NULL is allowed
 void batch_reset(struct batch *batch, size_t keep);
 /* Room for n more octets behind what is there. */
 uint8_t *batch_reserve(struct batch *batch, size_t n);
+/* The queue is going: its references in the batch are nobody's. */
+void batch_forget_queue(struct batch *batch, const struct queue_log *log);
 /* Appends the marks that queues have gathered: before the batch is handed over. */
 void batch_take_marks(struct store *store);
+uint64_t append_purge(struct store *store, const struct purge_record *purge);
 uint64_t append_epoch(struct store *store, uint64_t term, uint64_t last_lsn);
 
 /* What the store thread knows of the log: where its chain stands. */
@@ -162,7 +180,13 @@ struct store {
 	struct segment **segments; // own; by LSN; the last one is written to
 	size_t segment_count;
 	size_t segment_room;
-	struct segment *next; // owns; prepared; NULL: not yet
+	struct reader *reader; // owns; the helper's while it runs
+	struct seal_job
+		*sealing; // owns unless it is on its way; the segment before the last has no footer
+	uint64_t seal_retry_ms; // when to try again; 0: there was no error
+	uint32_t locating;	// jobs that will take settled messages off their segments
+	struct list wanting;	// queues whose read waits: struct queue_log.wanting
+	struct segment *next;	// owns; prepared; NULL: not yet
 	uint64_t next_segment_id;
 	bool preparing;		   // a job is making it
 	uint64_t prepare_retry_ms; // when to try again after an error; 0: there was none
@@ -189,6 +213,8 @@ struct store {
 struct queue_log *queue_log_new(struct store *store, uint64_t id);
 void queue_log_free(struct store *store, struct queue_log *log);
 struct queue_log *queue_log_find(const struct store *store, uint64_t id);
+/* Notes a range of settled numbers in log->ranges. */
+void queue_log_note_range(struct queue_log *log, uint64_t first, uint32_t count);
 /* Forgets the ranges of the present batch. */
 void queue_log_forget_ranges(struct store *store, struct queue_log *log);
 
@@ -198,6 +224,10 @@ int superblock_write(struct disk_file *file, struct superblock *superblock) MUST
 int superblock_create(struct store *store) MUST_CHECK;
 /* Reads both copies. 0; -ENOENT when there is no file; -EBADMSG, -ENOTSUP. */
 int superblock_read(struct store *store) MUST_CHECK;
+
+/* The process must end: ops.failed, once. */
+void store_fail(struct store *store, int error, const char *what);
+void set_short_of_space(struct store *store, bool is_short);
 
 /* Lets go of segments that no recovery needs. */
 void reclaim(struct store *store);

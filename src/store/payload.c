@@ -241,6 +241,43 @@ ack_range_encode(uint8_t *p, uint64_t first, uint64_t count)
 	le64_store(p, first | (count - 1) << 48);
 }
 
+/* ---- purges ---- */
+
+void
+purge_record_encode(uint8_t *p, uint64_t lsn, const struct purge_record *purge)
+{
+	assert(purge->first != 0);
+	assert(purge->first <= purge->last && purge->last <= QSEQ_MAX);
+	record_header_encode(p, PURGE_RECORD_SIZE, lsn, RECORD_PURGE, 0, 0);
+	p += RECORD_HEADER_SIZE;
+	le64_store(p, purge->queue_id);
+	le64_store(p + 8, purge->first);
+	le64_store(p + 16, purge->last);
+	le64_store(p + 24, purge->open_count);
+	le64_store(p + 32, purge->open_octets);
+}
+
+int
+purge_record_decode(struct purge_record *purge, const struct record *record)
+{
+	const uint8_t *p = record->p + RECORD_HEADER_SIZE;
+	int result = record_expect(record, RECORD_PURGE, PURGE_RECORD_SIZE);
+
+	if (result != 0)
+		return result;
+	*purge = (struct purge_record){
+		.queue_id = le64_load(p),
+		.first = le64_load(p + 8),
+		.last = le64_load(p + 16),
+		.open_count = le64_load(p + 24),
+		.open_octets = le64_load(p + 32),
+	};
+	if (record->size != PURGE_RECORD_SIZE || purge->queue_id > U48_MAX || purge->first == 0 ||
+	    purge->first > purge->last || purge->last > QSEQ_MAX)
+		return -EBADMSG;
+	return 0;
+}
+
 /* ---- two words ---- */
 
 int

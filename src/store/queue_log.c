@@ -44,21 +44,32 @@ void
 queue_log_free(struct store *store, struct queue_log *log)
 {
 	queue_log_forget_ranges(store, log);
+	if (list_linked(&log->wanting))
+		list_remove(&store->wanting, &log->wanting);
+	batch_forget_queue(store->filling, log);
 	map_remove(&store->queues, &log->by_id);
 	qseq_set_fini(&log->settled);
 	xfree(log->ranges);
 	slab_free(log, sizeof(*log));
 }
 
-static void
-add_range(struct store *store, struct queue_log *log, uint64_t qseq, uint32_t body_size,
-	  enum ack_reason reason)
+void
+queue_log_note_range(struct queue_log *log, uint64_t first, uint32_t count)
 {
 	if (log->range_count == log->range_room) {
 		log->range_room = log->range_room == 0 ? 4 : 2 * log->range_room;
 		log->ranges = xrealloc(log->ranges, log->range_room * sizeof(*log->ranges));
 	}
-	log->ranges[log->range_count++] = (struct ack_range){qseq, 1, reason, body_size};
+	log->ranges[log->range_count++] = (struct ack_range){.first = first, .count = count};
+}
+
+static void
+add_range(struct store *store, struct queue_log *log, uint64_t qseq, uint32_t body_size,
+	  enum ack_reason reason)
+{
+	queue_log_note_range(log, qseq, 1);
+	log->ranges[log->range_count - 1].reason = reason;
+	log->ranges[log->range_count - 1].octets = body_size;
 	if (!list_linked(&log->acked))
 		list_append(&store->acked, &log->acked);
 }
@@ -78,9 +89,7 @@ count_dead(struct store *store, uint64_t lsn, uint64_t share)
 	}
 	segment = segment_of(store, lsn);
 	assert(segment != NULL);
-	assert(segment->live_refs > 0);
-	segment->live_refs--;
-	segment->live = segment->live_refs == 0 ? 0 : segment->live - min_u64(segment->live, share);
+	segment_release(segment, 1, share);
 }
 
 void

@@ -80,6 +80,7 @@ record_supported(const struct record *record)
 	case RECORD_ACK:
 	case RECORD_QUEUE:
 	case RECORD_DEFINE:
+	case RECORD_PURGE:
 	case RECORD_EPOCH:
 		return record->version == RECORD_VERSION ? 0 : -ENOTSUP;
 	default:

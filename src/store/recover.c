@@ -73,6 +73,44 @@ take_mark(void *context, const struct ack_mark *mark)
 	log->next_qseq = max_u64(log->next_qseq, mark->first + mark->count);
 	log->count -= mark->count;
 	log->octets -= mark->octets;
+	queue_log_note_range(log, mark->first, (uint32_t)mark->count);
+	return 0;
+}
+
+/* Open numbers of a range are being settled; where they are is looked up when all was read. */
+static void
+note_settled(struct recovery *r, const struct queue_log *log, uint64_t first, uint64_t last)
+{
+	struct settled_part *part;
+
+	if (r->settled_count == r->settled_room) {
+		r->settled_room = r->settled_room == 0 ? 8 : 2 * r->settled_room;
+		r->settled = xrealloc(r->settled, r->settled_room * sizeof(*part));
+	}
+	part = &r->settled[r->settled_count++];
+	*part = (struct settled_part){.queue_id = log->id, .range = {first, last}};
+	qseq_set_copy_range(&part->before, &log->settled, first, last);
+}
+
+static int
+take_purge(struct recovery *r, const struct record *record)
+{
+	struct purge_record purge;
+	struct queue_log *log;
+	int error = purge_record_decode(&purge, record);
+
+	if (error != 0)
+		return error;
+	log = queue_log_find(r->store, purge.queue_id);
+	if (log == NULL)
+		return 0;
+	if (purge.open_count > log->count || purge.open_octets > log->octets)
+		return -EBADMSG;
+	note_settled(r, log, purge.first, purge.last);
+	qseq_set_add(&log->settled, purge.first, purge.last - purge.first + 1);
+	log->next_qseq = max_u64(log->next_qseq, purge.last + 1);
+	log->count = purge.open_count;
+	log->octets = purge.open_octets;
 	return 0;
 }
 
@@ -91,6 +129,8 @@ take_message_numbers(struct recovery *r, const struct record *record)
 		log->next_qseq = max_u64(log->next_qseq, ref.qseq + 1);
 		log->count++;
 		log->octets += message.body.n;
+		r->batch_live_refs++;
+		r->batch_live += store_share(record->size, message.ref_count);
 	}
 	return error;
 }
@@ -111,6 +151,19 @@ take_queue_state(struct recovery *r, const struct record *record)
 	return 0;
 }
 
+/* All that a queue still has goes with it. */
+static void
+take_definition(struct recovery *r, const struct definition *definition)
+{
+	const struct queue_log *log = NULL;
+
+	if (definition->kind == DEFINITION_QUEUE && definition->removed)
+		log = queue_log_find(r->store, definition->queue_id);
+	if (log != NULL && log->count > 0)
+		note_settled(r, log, 1, QSEQ_MAX);
+	recovery_define(r->store, definition);
+}
+
 static int
 first_pass_record(void *context, const struct record *record)
 {
@@ -125,13 +178,15 @@ first_pass_record(void *context, const struct record *record)
 		return take_message_numbers(r, record);
 	case RECORD_ACK:
 		return ack_record_walk(record, take_mark, r);
+	case RECORD_PURGE:
+		return take_purge(r, record);
 	case RECORD_QUEUE:
 		return take_queue_state(r, record);
 	case RECORD_DEFINE:
 		error = definition_decode(&definition, bytes_of(record->p + RECORD_HEADER_SIZE,
 								record->size - RECORD_HEADER_SIZE));
 		if (error == 0)
-			recovery_define(r->store, &definition);
+			take_definition(r, &definition);
 		return error;
 	default:
 		return 0;
@@ -207,11 +262,17 @@ follows(const struct recovery *r, const struct batch_record *batch)
 static void
 note_batch(struct recovery *r, const struct batch_record *batch, uint64_t offset)
 {
+	r->segment->live += r->batch_live;
+	r->segment->live_refs += r->batch_live_refs;
 	if (r->writer.number == 0 || batch->group != r->writer.group) {
 		r->group_segment = r->segment;
 		r->group_offset = offset;
 		r->group_lsn = batch->first_lsn;
+		r->group_live = r->group_live_refs = 0;
 	}
+	r->group_live += r->batch_live;
+	r->group_live_refs += r->batch_live_refs;
+	r->batch_live = r->batch_live_refs = 0;
 	r->writer = (struct writer){batch->number, batch->digest, batch->group};
 	r->next_lsn = batch->first_lsn + batch->count;
 }
@@ -319,12 +380,10 @@ walk(struct recovery *r, int (*pass)(struct recovery *r, struct scan *scan, uint
 		uint64_t next_lsn = r->next_lsn;
 
 		r->segment = store->segments[i];
-		/* one whose end the checkpoint does not know was open then */
-		if (pass == first_pass_segment && covered &&
-		    r->segment->end > SEGMENT_HEADER_SIZE) {
-			r->segment->last_lsn = until - 1;
+		/* one whose end the checkpoint does not know was open then, or was cut since */
+		if (pass == first_pass_segment && covered && r->segment->last_lsn != 0 &&
+		    r->segment->last_lsn < until)
 			continue;
-		}
 		if (pass == first_pass_segment &&
 		    r->segment->first_lsn > max_u64(r->next_lsn, r->checkpoint_lsn + 1))
 			return recovery_damage(r, r->segment->id, 0,
@@ -375,18 +434,6 @@ end_first_pass(struct recovery *r)
 	}
 }
 
-/* All segments are as the checkpoint says. */
-static void
-skip_first_pass(struct recovery *r)
-{
-	struct store *store = r->store;
-
-	for (size_t i = 0; i < store->segment_count; i++)
-		store->segments[i]->last_lsn = i + 1 < store->segment_count
-						       ? store->segments[i + 1]->first_lsn - 1
-						       : r->checkpoint_lsn;
-}
-
 /* Recovery did without them. */
 static void
 remove_bad_checkpoints(struct recovery *r)
@@ -400,6 +447,18 @@ remove_bad_checkpoints(struct recovery *r)
 	}
 }
 
+static void
+forget_settled(struct recovery *r)
+{
+	struct queue_log *log;
+
+	for (size_t i = 0; i < r->settled_count; i++)
+		qseq_set_fini(&r->settled[i].before);
+	xfree(r->settled);
+	map_for_each (&r->store->queues, log, struct queue_log, by_id)
+		queue_log_forget_ranges(r->store, log);
+}
+
 int
 recover(struct store *store, struct buf *error)
 {
@@ -408,16 +467,17 @@ recover(struct store *store, struct buf *error)
 
 	if (code == 0)
 		code = checkpoint_load(&r);
-	if (code == 0 && r.ends_here)
-		skip_first_pass(&r);
-	else if (code == 0)
+	/* after a clean stop all segments are as the checkpoint says */
+	if (code == 0 && !r.ends_here)
 		code = walk(&r, first_pass_segment);
 	if (code == 0)
 		code = check_reach(&r);
 	if (code == 0)
 		end_first_pass(&r);
-	if (code == 0)
+	if (code == 0 && store->ops->message != NULL) {
+		r.group_live = r.group_live_refs = 0;
 		code = walk(&r, second_pass_segment);
+	}
 	if (code == 0) {
 		store->writer = r.writer;
 		store->next_lsn = r.next_lsn;
@@ -428,7 +488,12 @@ recover(struct store *store, struct buf *error)
 	if (code == 0)
 		code = recover_tail(&r);
 	if (code == 0)
+		code = recover_indexes(&r);
+	if (code == 0 && store->ops->message == NULL)
+		recover_live(&r);
+	if (code == 0)
 		remove_bad_checkpoints(&r);
+	forget_settled(&r);
 	xfree(r.bad_checkpoints);
 	xfree(r.refs);
 	xfree(r.leftovers);

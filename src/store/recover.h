@@ -5,12 +5,20 @@
 #pragma once
 
 #include "internal.h"
+#include "reader.h"
 #include "scan.h"
 
 /* A file of the log that holds nothing which counts. */
 struct leftover {
 	uint64_t id;
 	bool headless; // its header is not valid, so that has still to be proved
+};
+
+/* Numbers of a queue that were settled at once, and those that had been settled before. */
+struct settled_part {
+	uint64_t queue_id;
+	struct settled_range range;
+	struct qseq_set before; // owns
 };
 
 struct recovery {
@@ -32,6 +40,11 @@ struct recovery {
 	uint64_t group_lsn;
 	uint64_t group_live; // what its messages count for in the segment
 	uint64_t group_live_refs;
+	uint64_t batch_live; // what the batch that is read counts for
+	uint64_t batch_live_refs;
+	struct settled_part *settled; // own; what purges and removed queues settled
+	size_t settled_count;
+	size_t settled_room;
 	struct stored_ref *refs; // owns; open references of one message
 	uint32_t ref_count;
 	uint32_t ref_room;
@@ -51,5 +64,9 @@ void recovery_leftover(struct recovery *r, uint64_t id, bool headless);
 int recover_segments(struct recovery *r) MUST_CHECK;
 /* Removes what no start can use, after the passes: the first change that recovery makes. */
 int recover_discard(struct recovery *r) MUST_CHECK;
+/* Gives every segment its index. */
+int recover_indexes(struct recovery *r) MUST_CHECK;
+/* Makes all messages cold; has what the log settled taken off its segments. */
+void recover_live(struct recovery *r);
 /* Makes the tail of the log certain and cuts what is behind it; leaves a segment to write to. */
 int recover_tail(struct recovery *r) MUST_CHECK;

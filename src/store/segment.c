@@ -33,6 +33,26 @@ segment_of(struct store *store, uint64_t lsn)
 	return low == 0 ? NULL : store->segments[low - 1];
 }
 
+struct segment *
+segment_by_id(const struct store *store, uint64_t id)
+{
+	for (size_t i = 0; i < store->segment_count; i++)
+		if (store->segments[i]->id == id)
+			return store->segments[i];
+	return NULL;
+}
+
+void
+segment_release(struct segment *segment, uint64_t refs, uint64_t octets)
+{
+	if (segment == NULL)
+		return;
+	assert(segment->live_refs >= refs);
+	segment->live_refs -= refs;
+	segment->live =
+		segment->live_refs == 0 ? 0 : segment->live - min_u64(segment->live, octets);
+}
+
 void
 segment_add(struct store *store, struct segment *segment)
 {

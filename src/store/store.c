@@ -5,14 +5,12 @@
  * the writer is busy waits and grows.
  */
 #include "checkpoint.h"
+#include "roll.h"
 
 #include <errno.h>
 #include <stdio.h>
 
 #include "util/digest.h"
-
-/* How long after a failed preparation of a segment the next one is tried. */
-#define PREPARE_RETRY_MS 1000
 
 struct store_options
 store_options_default(void)
@@ -28,123 +26,6 @@ store_options_default(void)
 	};
 }
 
-/* ---- the next segment ---- */
-
-/* The making of a segment by the helper. */
-struct prepare_job {
-	struct mail mail;
-	struct disk *disk;
-	uint64_t id;
-	uint64_t capacity;
-	uint8_t uuid[STORE_UUID_SIZE];
-	struct segment *segment; // made
-	int error;
-};
-
-static void
-run_prepare(struct mail *mail)
-{
-	struct prepare_job *job = container_of(mail, struct prepare_job, mail);
-
-	job->error = segment_prepare(&job->segment, job->disk, job->id, job->uuid, job->capacity);
-}
-
-static void
-set_short_of_space(struct store *store, bool is_short)
-{
-	if (store->short_of_space == is_short)
-		return;
-	store->short_of_space = is_short;
-	store->ops->short_of_space(store->context, is_short);
-}
-
-static void
-prepare_arrived(struct store *store, struct mail *mail)
-{
-	struct prepare_job *job = container_of(mail, struct prepare_job, mail);
-
-	store->preparing = false;
-	if (job->error == 0) {
-		store->next = job->segment;
-		store->prepare_retry_ms = 0;
-		set_short_of_space(store, false);
-	} else {
-		log_error("store: cannot prepare log/%010llu.seg: %s; publishers wait",
-			  (unsigned long long)job->id, strerror(-job->error));
-		store->prepare_retry_ms = store->now_ms + PREPARE_RETRY_MS;
-		set_short_of_space(store, true);
-	}
-	xfree(job);
-}
-
-/* Asks for a segment with room for at least this batch. */
-static void
-prepare_next(struct store *store, uint64_t batch_size)
-{
-	struct prepare_job *job;
-
-	if (store->preparing || store->next != NULL || store->closing ||
-	    store->now_ms < store->prepare_retry_ms)
-		return;
-	job = xcalloc(1, sizeof(*job));
-	*job = (struct prepare_job){
-		.mail = {.run = run_prepare, .arrive = prepare_arrived},
-		.disk = store->disk,
-		.id = store->next_segment_id++,
-		.capacity = max_u64(store->options.file_size,
-				    SEGMENT_HEADER_SIZE + batch_size + BATCH_ALIGNMENT_LARGE),
-	};
-	memcpy(job->uuid, store->superblock.uuid, STORE_UUID_SIZE);
-	store->preparing = true;
-	worker_send(&store->helper_thread, &job->mail);
-}
-
-/* ---- segments that are full ---- */
-
-struct close_job {
-	struct mail mail;
-	struct disk *disk;
-	struct disk_file *file; // owns
-	uint64_t id;
-	bool removes; // the file is of no use
-};
-
-static void
-run_close(struct mail *mail)
-{
-	struct close_job *job = container_of(mail, struct close_job, mail);
-	char path[PATH_MAX_SIZE];
-
-	disk_close(&job->file);
-	segment_path(path, job->id);
-	if (job->removes && disk_unlink(job->disk, path) < 0)
-		log_warn("store: cannot remove %s, which is not in use", path);
-}
-
-static void
-close_arrived(struct store *store, struct mail *mail)
-{
-	(void)store;
-	xfree(container_of(mail, struct close_job, mail));
-}
-
-/* The segment takes no more; closing a file may wait for the disk, so the helper does it. */
-static void
-retire(struct store *store, struct segment *segment)
-{
-	struct close_job *job = xcalloc(1, sizeof(*job));
-
-	*job = (struct close_job){
-		.mail = {.run = run_close, .arrive = close_arrived},
-		.disk = store->disk,
-		.file = segment->file,
-		.id = segment->id,
-		.removes = segment->first_lsn == 0,
-	};
-	segment->file = NULL;
-	worker_send(&store->helper_thread, &job->mail);
-}
-
 /* ---- batches ---- */
 
 static void
@@ -155,6 +36,7 @@ batch_arrived(struct store *store, struct mail *mail)
 	int error = batch->error;
 
 	assert(store->spare == NULL);
+	batch->segment->written = batch->offset + batch->size;
 	batch_reset(batch, 4 * (size_t)store->options.buffer_size);
 	store->spare = batch;
 	if (error == 0) {
@@ -162,62 +44,10 @@ batch_arrived(struct store *store, struct mail *mail)
 		store->stable = last;
 		store->ops->stable(store->context, last);
 		checkpoint_send(store);
-	} else if (!store->failed) {
-		store->failed = true;
-		store->ops->failed(store->context, error, "the log could not be written");
+		cold_retry(store);
+	} else {
+		store_fail(store, error, "the log could not be written");
 	}
-}
-
-/* The segment that is written to, NULL when there is none. */
-static struct segment *
-open_segment(const struct store *store)
-{
-	struct segment *last =
-		store->segment_count == 0 ? NULL : store->segments[store->segment_count - 1];
-
-	return last == NULL || last->file == NULL ? NULL : last;
-}
-
-/* The segment that the batch goes to, NULL when there is none yet. */
-static struct segment *
-segment_for(struct store *store, uint64_t size)
-{
-	struct segment *last = open_segment(store);
-
-	if (last != NULL && last->end + size <= last->capacity)
-		return last;
-	if (store->next != NULL && SEGMENT_HEADER_SIZE + size <= store->next->capacity)
-		return store->next;
-	if (store->next != NULL) {
-		/* the batch is larger than a segment */
-		retire(store, store->next);
-		xfree(store->next);
-		store->next = NULL;
-	}
-	prepare_next(store, size);
-	return NULL;
-}
-
-static void
-begin_segment(struct store *store, struct batch *batch, struct segment *segment)
-{
-	struct segment *last = open_segment(store);
-
-	if (last != NULL) {
-		last->last_lsn = batch->first_lsn - 1;
-		retire(store, last);
-	}
-	segment->first_lsn = batch->first_lsn;
-	segment_add(store, segment);
-	store->next = NULL;
-	batch->begins = true;
-	batch->header = (struct segment_header){
-		.id = segment->id,
-		.first_lsn = segment->first_lsn,
-		.term = store->superblock.term,
-		.created_ms = store->wall_ms,
-	};
-	memcpy(batch->header.uuid, store->superblock.uuid, STORE_UUID_SIZE);
 }
 
 static void
@@ -227,11 +57,13 @@ send_batch(struct store *store, struct batch *batch, struct segment *segment, ui
 		begin_segment(store, batch, segment);
 	batch->mail = (struct mail){.run = writer_write, .arrive = batch_arrived};
 	batch->writer = &store->writer;
+	batch->segment = segment;
 	batch->file = segment->file;
 	batch->offset = segment->end;
 	batch->salt = segment->salt;
 	batch->term = store->superblock.term;
 	batch->stable = store->stable;
+	tail_add_batch(segment->tail, batch, segment->end);
 	segment->end += padded;
 	segment->live += batch->live;
 	segment->live_refs += batch->live_refs;
@@ -286,8 +118,7 @@ store_submit(struct store *store, struct now now, bool input_waits)
 	assert_thread(THREAD_BROKER);
 	store->now_ms = now.monotonic_ms;
 	store->wall_ms = now.wall_ms;
-	if (store->prepare_retry_ms != 0)
-		prepare_next(store, 0);
+	roll_retry(store);
 	if (!has_records(store) || store->failed)
 		return;
 	if (store->filling->opened_ms == 0)
@@ -299,14 +130,12 @@ store_submit(struct store *store, struct now now, bool input_waits)
 uint64_t
 store_due_ms(const struct store *store)
 {
-	uint64_t due = UINT64_MAX;
+	uint64_t due = roll_due_ms(store);
 
 	/* a busy writer and a segment that is being made wake the loop when they are there */
 	if (has_records(store) && store->spare != NULL && !store->waits_for_segment &&
 	    !store->failed)
-		due = store->filling->opened_ms + store->options.flush_interval_ms;
-	if (store->prepare_retry_ms != 0 && !store->preparing)
-		due = min_u64(due, store->prepare_retry_ms);
+		due = min_u64(due, store->filling->opened_ms + store->options.flush_interval_ms);
 	return due;
 }
 
@@ -337,6 +166,15 @@ store_stable(const struct store *store)
 	return store->stable;
 }
 
+void
+store_fail(struct store *store, int error, const char *what)
+{
+	if (store->failed)
+		return;
+	store->failed = true;
+	store->ops->failed(store->context, error, what);
+}
+
 uint64_t
 store_unit_max(const struct store *store)
 {
@@ -356,6 +194,7 @@ void
 store_queue_drop(struct store *store, struct queue_log **log)
 {
 	assert_thread(THREAD_BROKER);
+	cold_drop(store, *log);
 	queue_log_free(store, *log);
 	*log = NULL;
 }
@@ -383,6 +222,8 @@ store_new(struct disk *disk, const struct store_options *options, const struct s
 	store->filling->first_lsn = 1;
 	map_init(&store->queues);
 	list_init(&store->acked);
+	list_init(&store->wanting);
+	store->reader = reader_new(disk);
 	worker_init(&store->writer_thread, THREAD_STORE, store->mailbox);
 	worker_init(&store->helper_thread, THREAD_HELPER, store->mailbox);
 	return store;
@@ -401,9 +242,12 @@ store_free(struct store *store)
 
 		if (segment->file != NULL)
 			disk_close(&segment->file);
+		tail_free(&segment->tail);
 		segment_remove(store, segment);
 	}
 	xfree(store->segments);
+	roll_fini(store);
+	reader_free(&store->reader);
 	if (store->next != NULL) {
 		disk_close(&store->next->file);
 		xfree(store->next);
@@ -555,7 +399,7 @@ static int
 write_rest(struct store *store)
 {
 	store->prepare_retry_ms = 0;
-	while (has_records(store) && !store->failed) {
+	while ((has_records(store) || store->sealing != NULL) && !store->failed) {
 		hand_over(store);
 		settle_threads(store);
 		if (store->waits_for_segment && store->prepare_retry_ms != 0)
@@ -568,6 +412,7 @@ write_rest(struct store *store)
 static int
 checkpoint_clean(struct store *store)
 {
+	roll_end(store);
 	settle_threads(store);
 	assert(store->checkpoints.waiting == NULL);
 	checkpoint_begin(store, true);

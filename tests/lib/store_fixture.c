@@ -440,7 +440,7 @@ store_fixture_publish(struct store_fixture *f, const uint32_t *queues, uint32_t 
 		uint64_t qseq = queue->next_qseq++;
 
 		message->refs[i] = (struct ledger_ref){.queue = queues[i], .qseq = qseq};
-		queue_log_add(queue->log, refs + i * MESSAGE_REF_SIZE, qseq, body_size);
+		store_add_ref(f->store, queue->log, refs + i * MESSAGE_REF_SIZE, qseq, body_size);
 	}
 	return (size_t)(message - f->ledger.messages);
 }

@@ -270,6 +270,11 @@ START_TEST(test_misplaced_batch_is_refused)
 			continue;
 		store_fixture_clone(&f, &whole);
 		p = disk_sim_content(f.sim, place->path, &n);
+		/* the last batch of a sealed file has its footer behind it, and may be small */
+		if (place[1].offset + place->padded > n) {
+			store_fixture_fini(&f);
+			continue;
+		}
 		memmove(p + place[1].offset, p + place->offset, place->padded);
 		expect_refusal(&f, place->path, place[1].offset, place[1].offset);
 	}

@@ -298,8 +298,7 @@ START_TEST(test_the_newest_checkpoint_may_be_unreadable)
 	f.options.checkpoint_size = 20 * 1024;
 	open_it();
 	queue = store_fixture_queue(&f);
-	/* files are filled and drained, and go; what only the newest checkpoint allows to go must
-	 * not */
+	/* files are filled and drained, and go; what only the newest checkpoint allows to go must not */
 	for (unsigned i = 0; i < 60; i++) {
 		size_t message = store_fixture_publish(&f, &queue, 1, 10 * 1024);
 
@@ -370,7 +369,7 @@ append_images(uint32_t queue)
 	for (uint32_t i = 0; i + BATCH_SIZE <= 16 * 1024; i += BATCH_SIZE)
 		batch_record_encode(body + i, &image, 0);
 	store_append_message(f.store, &record, &refs);
-	queue_log_add(q->log, refs, q->next_qseq++, 16 * 1024);
+	store_add_ref(f.store, q->log, refs, q->next_qseq++, 16 * 1024);
 	xfree(body);
 }
 

@@ -246,11 +246,10 @@ static uint64_t
 publish_body(struct store *store, struct queue_log *log, uint64_t qseq, struct bytes body)
 {
 	struct message_record message = {.ref_count = 1, .body = body};
-	struct message_ref ref = {.queue_id = log->id, .qseq = qseq};
 	uint8_t *refs;
 	uint64_t lsn = store_append_message(store, &message, &refs);
 
-	message_ref_encode(refs, &ref);
+	store_add_ref(store, log, refs, qseq, (uint32_t)body.n);
 	return lsn;
 }
 

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages come back from the disk in order, one read of a queue at a time: first from sealed segments,
+ * through their footers, then from the segments that have none yet, through their tails. What is not
+ * written yet waits for its batch.
+ */
+#include "cold.h"
+
+#include "tail.h"
+
+void
+store_cold_push(struct queue_log *log, uint64_t qseq, uint32_t body_size)
+{
+	if (log->cold_count++ == 0)
+		log->cold_from = qseq;
+	log->cold_octets += body_size;
+}
+
+void
+store_cold_return(struct queue_log *log, uint64_t first, uint64_t count, uint64_t octets)
+{
+	assert(!log->reading);
+	assert(log->cold_count == 0 || first < log->cold_from);
+	log->cold_from = first;
+	log->cold_count += count;
+	log->cold_octets += octets;
+	log->cold_lsn = 0;
+	for (size_t i = 0; i < countof(log->tails); i++)
+		log->tails[i].cursor = log->tails[i].first;
+}
+
+void
+cold_begin(struct queue_log *log)
+{
+	log->cold_count = log->count;
+	log->cold_octets = log->octets;
+	log->cold_from = qseq_set_next_open(&log->settled, 1);
+}
+
+/* ---- what came ---- */
+
+static void
+give(struct store *store, struct read_job *job, struct queue_log *log)
+{
+	for (uint32_t i = 0; i < job->item_count; i++) {
+		const struct read_item *item = &job->items[i];
+		struct stored_message message = {0};
+		struct record record = {0};
+		const uint8_t *p;
+		int error;
+
+		assert(log->cold_count > 0);
+		log->cold_count--;
+		if (item->body_size == UINT32_MAX) {
+			log->damaged++;
+			continue;
+		}
+		p = job->octets.p + item->offset;
+		record.p = p;
+		record.size = le32_load(p + RECORD_AT_SIZE);
+		record.type = p[RECORD_AT_TYPE];
+		record.version = p[RECORD_AT_VERSION];
+		record.lsn = le64_load(p + RECORD_AT_LSN);
+		error = message_record_decode(&message.record, &record);
+		assert(error == 0);
+		message.lsn = record.lsn;
+		message.record_size = record.size;
+		log->cold_lsn = record.lsn;
+		log->cold_octets -= message.record.body.n;
+		store->ops->read(store->context, log, item->qseq, &message,
+				 item->qseq < log->redelivered_below);
+	}
+}
+
+static void
+read_arrived(struct store *store, struct mail *mail)
+{
+	struct read_job *job = container_of(mail, struct read_job, mail);
+	struct queue_log *log = queue_log_find(store, job->queue_id);
+
+	if (log != NULL && log->read_ticket == job->ticket) {
+		log->reading = false;
+		if (job->error == 0) {
+			log->cold_from = job->next;
+			if (job->exhausted)
+				log->cold_lsn = job->last_lsn;
+			give(store, job, log);
+			if (log->cold_count == 0)
+				log->cold_octets = 0;
+			/* sealed segments had nothing of it: whoever waits waits for the tails */
+			if (job->item_count == 0)
+				store_read(store, log, log->want_count, log->want_octets);
+			else
+				store->ops->read_end(store->context, log);
+		}
+	}
+	if (job->error != 0)
+		store_fail(store, job->error, "the log could not be read");
+	qseq_set_fini(&job->settled);
+	buf_fini(&job->octets);
+	xfree(job->segments);
+	xfree(job->items);
+	xfree(job);
+}
+
+/* ---- what to read ---- */
+
+static struct read_job *
+job_new(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets)
+{
+	struct read_job *job = xcalloc(1, sizeof(*job));
+
+	*job = (struct read_job){
+		.mail = {.run = run_read, .arrive = read_arrived},
+		.reader = store->reader,
+		.queue_id = log->id,
+		.ticket = log->read_ticket,
+		.from = log->cold_from,
+		.octets_max = octets,
+		.count_max = count,
+	};
+	qseq_set_init(&job->settled);
+	buf_init(&job->octets, 0);
+	return job;
+}
+
+/* The sealed segments that may have more messages of the queue. */
+static void
+list_segments(struct store *store, const struct queue_log *log, struct read_job *job)
+{
+	job->segments = xmalloc((store->segment_count + 1) * sizeof(uint64_t));
+	for (size_t i = 0; i < store->segment_count; i++) {
+		const struct segment *segment = store->segments[i];
+
+		if (segment->tail != NULL || segment->last_lsn <= log->cold_lsn)
+			continue;
+		job->last_lsn = segment->last_lsn;
+		/* a segment without an open message has none of this queue */
+		if (segment->live_refs > 0)
+			job->segments[job->segment_count++] = segment->id;
+	}
+}
+
+/* A read through footers; false when no sealed segment may have more. */
+static bool
+read_sealed(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets)
+{
+	struct read_job *job = job_new(store, log, count, octets);
+
+	list_segments(store, log, job);
+	if (job->segment_count == 0) {
+		buf_fini(&job->octets);
+		xfree(job->segments);
+		xfree(job);
+		return false;
+	}
+	/* what was settled before a restart lies between what is open */
+	qseq_set_copy_range(&job->settled, &log->settled, log->cold_from, QSEQ_MAX);
+	log->reading = true;
+	worker_send(&store->helper_thread, &job->mail);
+	return true;
+}
+
+static void
+add_tail_item(struct read_job *job, const struct tail_entry *entry, uint64_t qseq)
+{
+	if (job->item_count == job->item_room) {
+		job->item_room = job->item_room == 0 ? 64 : 2 * job->item_room;
+		job->items = xrealloc(job->items, job->item_room * sizeof(*job->items));
+	}
+	job->items[job->item_count++] =
+		(struct read_item){qseq, (uint64_t)entry->offset * RECORD_ALIGNMENT,
+				   (uint32_t)min_u64(entry->share, UINT32_MAX - 1)};
+}
+
+/* Puts what is written of one tail into the job; whether that is all of the tail. */
+static bool
+list_tail(const struct segment *segment, struct queue_log *log, struct tail_place *place,
+	  struct read_job *job)
+{
+	uint64_t octets = 0;
+	uint64_t qseq = place->first_qseq;
+
+	for (uint32_t index = place->cursor; index != 0;) {
+		const struct tail_entry *entry = tail_entry(segment->tail, index - 1);
+
+		qseq = tail_qseq(entry, place->first_qseq);
+		if ((uint64_t)entry->offset * RECORD_ALIGNMENT >= segment->written ||
+		    job->item_count == job->count_max ||
+		    (job->item_count > 0 && octets >= job->octets_max)) {
+			place->cursor = index;
+			return false;
+		}
+		if (qseq >= log->cold_from && !qseq_set_has(&log->settled, qseq)) {
+			octets += entry->share;
+			add_tail_item(job, entry, qseq);
+			job->next = qseq + 1;
+		}
+		index = entry->next;
+	}
+	place->cursor = 0;
+	return true;
+}
+
+/* A read through the tail of this segment; whether there was anything to read. */
+static bool
+read_tail(struct store *store, struct queue_log *log, const struct segment *segment,
+	  struct tail_place *place, uint32_t count, uint64_t octets, bool *complete)
+{
+	struct read_job *job = job_new(store, log, count, octets);
+
+	job->tail_segment = segment->id;
+	*complete = list_tail(segment, log, place, job);
+	if (job->item_count == 0) {
+		xfree(job->items);
+		buf_fini(&job->octets);
+		xfree(job);
+		return false;
+	}
+	log->reading = true;
+	worker_send(&store->helper_thread, &job->mail);
+	return true;
+}
+
+static bool
+read_tails(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets)
+{
+	for (size_t i = 0; i < store->segment_count; i++) {
+		const struct segment *segment = store->segments[i];
+		struct tail_place *place;
+		bool complete;
+
+		if (segment->tail == NULL)
+			continue;
+		place = tail_place(log, segment->id);
+		if (place == NULL)
+			continue;
+		if (read_tail(store, log, segment, place, count, octets, &complete))
+			return true;
+		if (!complete)
+			return false;
+	}
+	return false;
+}
+
+void
+store_read(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets)
+{
+	assert_thread(THREAD_BROKER);
+	if (log->reading || log->cold_count == 0)
+		return;
+	log->want_count = count;
+	log->want_octets = octets;
+	log->read_ticket++;
+	if (read_sealed(store, log, count, octets) || read_tails(store, log, count, octets))
+		return;
+	if (!list_linked(&log->wanting))
+		list_append(&store->wanting, &log->wanting);
+}
+
+void
+cold_retry(struct store *store)
+{
+	/* a read that must wait on goes to the end again */
+	for (size_t n = store->wanting.count; n > 0; n--) {
+		struct queue_log *log = list_first(&store->wanting, struct queue_log, wanting);
+
+		list_remove(&store->wanting, &log->wanting);
+		store_read(store, log, log->want_count, log->want_octets);
+	}
+}
+
+/* ---- what is settled unread ---- */
+
+static void
+locate_arrived(struct store *store, struct mail *mail)
+{
+	struct locate_job *job = container_of(mail, struct locate_job, mail);
+
+	store->locating--;
+	for (uint32_t i = 0; i < job->count_count; i++)
+		segment_release(segment_by_id(store, job->counts[i].id), job->counts[i].refs,
+				job->counts[i].octets);
+	if (job->error != 0)
+		store_fail(store, job->error, "the log could not be read");
+	qseq_set_fini(&job->before);
+	xfree(job->ranges);
+	xfree(job->segments);
+	xfree(job->counts);
+	xfree(job);
+	reclaim(store);
+}
+
+void
+cold_locate(struct store *store, uint64_t queue_id, struct settled_range *ranges, uint32_t count,
+	    struct qseq_set *before)
+{
+	struct locate_job *job = xcalloc(1, sizeof(*job));
+
+	*job = (struct locate_job){
+		.mail = {.run = run_locate, .arrive = locate_arrived},
+		.reader = store->reader,
+		.queue_id = queue_id,
+		.ranges = ranges,
+		.range_count = count,
+		.before = *before,
+		.segments = xmalloc((store->segment_count + 1) * sizeof(uint64_t)),
+	};
+	for (size_t i = 0; i < store->segment_count; i++)
+		if (store->segments[i]->tail == NULL && store->segments[i]->live_refs > 0)
+			job->segments[job->segment_count++] = store->segments[i]->id;
+	store->locating++;
+	worker_send(&store->helper_thread, &job->mail);
+}
+
+/* Takes the cold messages of a queue off a segment without a footer. */
+static void
+release_tail(struct segment *segment, struct queue_log *log)
+{
+	const struct tail_place *place = tail_place(log, segment->id);
+
+	if (place == NULL)
+		return;
+	for (uint32_t index = place->first; index != 0;) {
+		const struct tail_entry *entry = tail_entry(segment->tail, index - 1);
+		uint64_t qseq = tail_qseq(entry, place->first_qseq);
+
+		if (qseq >= log->cold_from && !qseq_set_has(&log->settled, qseq))
+			segment_release(segment, 1, entry->share);
+		index = entry->next;
+	}
+}
+
+/* Takes those off the batch that is filling, which no tail knows yet. */
+static void
+release_batch(struct batch *batch, const struct queue_log *log)
+{
+	uint32_t at_log = 0;
+
+	for (size_t at = BATCH_SIZE; at < batch->size;) {
+		const uint8_t *p = batch->p + at;
+		uint32_t size = le32_load(p + RECORD_AT_SIZE);
+		uint32_t refs = p[RECORD_AT_TYPE] == RECORD_MESSAGE
+					? le32_load(p + MESSAGE_AT_REF_COUNT)
+					: 0;
+
+		for (uint32_t i = 0; i < refs; i++) {
+			uint64_t qseq = le64_load(p + MESSAGE_AT_REFS + i * MESSAGE_REF_SIZE + 8);
+
+			if (batch->logs[at_log++] != log || qseq < log->cold_from ||
+			    qseq_set_has(&log->settled, qseq))
+				continue;
+			batch->live -= store_share(size, refs);
+			batch->live_refs--;
+		}
+		at += size;
+	}
+}
+
+/* Takes the whole cold part off its segments. */
+static void
+release_cold(struct store *store, struct queue_log *log)
+{
+	struct settled_range range = {log->cold_from, QSEQ_MAX};
+	struct qseq_set before;
+
+	for (size_t i = 0; i < store->segment_count; i++)
+		if (store->segments[i]->tail != NULL)
+			release_tail(store->segments[i], log);
+	release_batch(store->filling, log);
+	qseq_set_copy_range(&before, &log->settled, log->cold_from, QSEQ_MAX);
+	cold_locate(store, log->id, xmemdup(&range, sizeof(range)), 1, &before);
+}
+
+static void
+forget_cold(struct store *store, struct queue_log *log)
+{
+	log->cold_count = 0;
+	log->cold_octets = 0;
+	log->reading = false;
+	log->read_ticket++;
+	if (list_linked(&log->wanting))
+		list_remove(&store->wanting, &log->wanting);
+}
+
+void
+cold_drop(struct store *store, struct queue_log *log)
+{
+	if (log->cold_count > 0)
+		release_cold(store, log);
+	forget_cold(store, log);
+}
+
+uint64_t
+store_purge_cold(struct store *store, struct queue_log *log)
+{
+	struct purge_record purge = {.queue_id = log->id, .first = log->cold_from};
+
+	assert_thread(THREAD_BROKER);
+	assert(log->cold_count > 0);
+	/* marks that are taken into the counts already must be logged before the counts are */
+	batch_take_marks(store);
+	release_cold(store, log);
+	log->count -= log->cold_count;
+	log->octets -= log->cold_octets;
+	purge.last = log->next_qseq - 1;
+	purge.open_count = log->count;
+	purge.open_octets = log->octets;
+	qseq_set_add(&log->settled, purge.first, purge.last - purge.first + 1);
+	forget_cold(store, log);
+	return append_purge(store, &purge);
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages are read in runs: those that lie close together come by one read, as long as a quarter of what
+ * is read is wanted; each is proved by the check of its record and by the reference that it must have. A
+ * message that cannot be read is left where it is, and said.
+ */
+#include "reader.h"
+
+#include <errno.h>
+
+/* One read of the disk at most, but for a single larger message. */
+#define SPAN_MAX (256 * 1024)
+/* What a record has beside its body, as a guess: names, properties, references. */
+#define RECORD_EXTRA 256
+
+/* ---- segments ---- */
+
+struct reader *
+reader_new(struct disk *disk)
+{
+	struct reader *reader = xcalloc(1, sizeof(*reader));
+
+	reader->disk = disk;
+	return reader;
+}
+
+static void
+slot_close(struct reader_slot *slot)
+{
+	if (slot->file != NULL)
+		disk_close(&slot->file);
+	*slot = (struct reader_slot){0};
+}
+
+void
+reader_free(struct reader **reader)
+{
+	for (size_t i = 0; i < READER_SLOTS; i++)
+		slot_close(&(*reader)->slots[i]);
+	xfree(*reader);
+	*reader = NULL;
+}
+
+void
+reader_forget(struct reader *reader, uint64_t id)
+{
+	for (size_t i = 0; i < READER_SLOTS; i++)
+		if (reader->slots[i].id == id)
+			slot_close(&reader->slots[i]);
+}
+
+static int
+slot_open(struct reader *reader, struct reader_slot *slot, uint64_t id)
+{
+	uint8_t octets[SEGMENT_HEADER_SIZE];
+	struct segment_header header;
+	char path[PATH_MAX_SIZE];
+	int64_t n;
+	int error;
+
+	segment_path(path, id);
+	error = disk_open(reader->disk, path, DISK_READ, &slot->file);
+	if (error != 0)
+		return error;
+	n = disk_read(slot->file, octets, sizeof(octets), 0);
+	if (n < 0)
+		return (int)n;
+	error = n == SEGMENT_HEADER_SIZE ? segment_header_decode(&header, octets) : -EBADMSG;
+	if (error != 0)
+		return error;
+	error = footer_open(&slot->footer, slot->file);
+	if (error != 0 && error != -ENOENT)
+		return error;
+	slot->has_footer = error == 0;
+	slot->salt = header.salt;
+	slot->id = id;
+	return 0;
+}
+
+int
+reader_open(struct reader *reader, uint64_t id, struct reader_slot **opened)
+{
+	struct reader_slot *oldest = &reader->slots[0];
+	int error;
+
+	for (size_t i = 0; i < READER_SLOTS; i++) {
+		struct reader_slot *slot = &reader->slots[i];
+
+		if (slot->id == id) {
+			slot->used = ++reader->clock;
+			*opened = slot;
+			return 0;
+		}
+		if (slot->used < oldest->used)
+			oldest = slot;
+	}
+	slot_close(oldest);
+	error = slot_open(reader, oldest, id);
+	if (error != 0) {
+		slot_close(oldest);
+		return error;
+	}
+	oldest->used = ++reader->clock;
+	*opened = oldest;
+	return 0;
+}
+
+/* ---- finding messages ---- */
+
+static void
+add_item(struct read_job *job, const struct footer_entry *entry)
+{
+	if (job->item_count == job->item_room) {
+		job->item_room = job->item_room == 0 ? 64 : 2 * job->item_room;
+		job->items = xrealloc(job->items, job->item_room * sizeof(*job->items));
+	}
+	job->items[job->item_count++] =
+		(struct read_item){entry->qseq, entry->offset, entry->body_size};
+}
+
+/* Takes the open messages of a run, until there are enough. */
+static int
+take_run(struct read_job *job, const struct footer *footer, const struct footer_run *run,
+	 uint64_t *octets)
+{
+	struct footer_entry entries[FOOTER_RUN_ENTRIES];
+	int error = footer_entries(footer, run, 0, run->count, entries);
+
+	for (uint32_t i = 0; error == 0 && i < run->count; i++) {
+		const struct footer_entry *entry = &entries[i];
+
+		if (entry->qseq < job->from || qseq_set_has(&job->settled, entry->qseq))
+			continue;
+		if (job->item_count == job->count_max ||
+		    (job->item_count > 0 && *octets + entry->body_size > job->octets_max)) {
+			job->next = entry->qseq;
+			return 1;
+		}
+		*octets += entry->body_size + RECORD_EXTRA;
+		add_item(job, entry);
+		job->next = entry->qseq + 1;
+	}
+	return error;
+}
+
+/* Finds messages in one segment. 1 when there are enough, 0 when the segment has no more. */
+static int
+find_in_segment(struct read_job *job, struct reader_slot *slot)
+{
+	uint64_t octets = 0;
+	uint32_t at;
+	int result = slot->has_footer ? footer_find(&slot->footer, job->queue_id, 0, job->from, &at)
+				      : -EBADMSG;
+
+	if (result == -ENOENT)
+		return 0;
+	for (; result == 0 && at < slot->footer.run_count; at++) {
+		struct footer_run run;
+
+		result = footer_run(&slot->footer, at, &run);
+		if (result != 0 || run.queue_id != job->queue_id || run.priority != 0)
+			break;
+		result = take_run(job, &slot->footer, &run, &octets);
+	}
+	return result;
+}
+
+/* ---- reading them ---- */
+
+static bool
+has_reference(const struct message_record *message, uint64_t queue_id, uint64_t qseq)
+{
+	for (uint32_t i = 0; i < message->ref_count; i++) {
+		struct message_ref ref = message_ref_decode(message->refs + i * MESSAGE_REF_SIZE);
+
+		if (ref.queue_id == queue_id && ref.qseq == qseq)
+			return true;
+	}
+	return false;
+}
+
+/* Takes one record out of octets that were read at start; false when it is not whole in them. */
+static bool
+take_record(struct read_job *job, struct read_item *item, const struct reader_slot *slot,
+	    struct bytes octets, uint64_t start)
+{
+	struct message_record message;
+	struct record record;
+	struct bytes rest;
+	size_t at = (size_t)(item->offset - start);
+
+	if (at + RECORD_HEADER_SIZE > octets.n)
+		return false;
+	rest = bytes_of(octets.p + at, octets.n - at);
+	if (le32_load(rest.p + RECORD_AT_SIZE) > rest.n)
+		return false;
+	if (record_decode(&record, rest, slot->salt) != 0 ||
+	    message_record_decode(&message, &record) != 0 ||
+	    !has_reference(&message, job->queue_id, item->qseq)) {
+		log_error("store: a message cannot be read: log/%010llu.seg offset=%llu queue=%llu "
+			  "number=%llu; it is left out",
+			  (unsigned long long)slot->id, (unsigned long long)item->offset,
+			  (unsigned long long)job->queue_id, (unsigned long long)item->qseq);
+		job->damaged++;
+		item->body_size = UINT32_MAX;
+		return true;
+	}
+	item->offset = job->octets.n;
+	buf_add(&job->octets, record.p, record.size);
+	return true;
+}
+
+/* How many items from at on one read brings, and how many octets that is. */
+static uint32_t
+plan_span(const struct read_job *job, uint32_t at, uint64_t *size)
+{
+	uint64_t start = job->items[at].offset;
+	uint64_t wanted = 0;
+	uint32_t n = 0;
+
+	for (; at + n < job->item_count; n++) {
+		const struct read_item *item = &job->items[at + n];
+		uint64_t span = item->offset + item->body_size + RECORD_EXTRA - start;
+
+		wanted += item->body_size + RECORD_EXTRA;
+		if (n > 0 && (span > SPAN_MAX || wanted * 4 < span))
+			break;
+		*size = span;
+	}
+	return n;
+}
+
+/* Reads what is at offset; the view is of scratch. */
+static struct bytes
+read_at(struct read_job *job, struct reader_slot *slot, struct buf *scratch, uint64_t offset,
+	uint64_t size)
+{
+	uint8_t *p;
+	int64_t n;
+
+	buf_clear(scratch);
+	p = buf_reserve(scratch, size);
+	n = disk_read(slot->file, p, size, offset);
+	if (n < 0)
+		job->error = (int)n;
+	return bytes_of(p, n < 0 ? 0 : (size_t)n);
+}
+
+/* A record that is larger than was guessed, alone. */
+static void
+read_large(struct read_job *job, struct read_item *item, struct reader_slot *slot,
+	   struct buf *scratch)
+{
+	uint64_t start = item->offset;
+	struct bytes octets = read_at(job, slot, scratch, start, RECORD_HEADER_SIZE);
+
+	if (octets.n == RECORD_HEADER_SIZE)
+		octets = read_at(job, slot, scratch, start, le32_load(octets.p + RECORD_AT_SIZE));
+	if (job->error == 0 && !take_record(job, item, slot, octets, start))
+		item->body_size = UINT32_MAX;
+}
+
+static void
+read_items(struct read_job *job, struct reader_slot *slot)
+{
+	struct buf scratch;
+
+	buf_init(&scratch, 0);
+	for (uint32_t at = 0; at < job->item_count && job->error == 0;) {
+		uint64_t start = job->items[at].offset;
+		uint64_t size = 0;
+		uint32_t n = plan_span(job, at, &size);
+		struct bytes octets = read_at(job, slot, &scratch, start, size);
+
+		for (; n > 0 && job->error == 0; n--, at++) {
+			struct read_item *item = &job->items[at];
+
+			if (take_record(job, item, slot, octets, start))
+				continue;
+			read_large(job, item, slot, &scratch);
+			/* its octets are in scratch now: the rest is planned anew */
+			at++;
+			break;
+		}
+	}
+	buf_fini(&scratch);
+}
+
+void
+run_read(struct mail *mail)
+{
+	struct read_job *job = container_of(mail, struct read_job, mail);
+	struct reader_slot *slot;
+	int result = 0;
+
+	if (job->tail_segment != 0) {
+		job->error = reader_open(job->reader, job->tail_segment, &slot);
+		if (job->error == 0)
+			read_items(job, slot);
+		return;
+	}
+	job->next = job->from;
+	for (uint32_t i = 0; i < job->segment_count && job->item_count == 0 && result == 0; i++) {
+		result = reader_open(job->reader, job->segments[i], &slot);
+		/* it was merged into the one before while this waited */
+		if (result == -ENOENT) {
+			result = 0;
+			continue;
+		}
+		if (result == 0)
+			result = find_in_segment(job, slot);
+		if (result >= 0 && job->item_count > 0)
+			read_items(job, slot);
+	}
+	if (result < 0)
+		job->error = result;
+	job->exhausted = result == 0 && job->item_count == 0;
+}
+
+/* ---- counting ---- */
+
+static uint64_t
+count_entry(const struct locate_job *job, uint64_t qseq)
+{
+	for (uint32_t i = 0; i < job->range_count; i++)
+		if (qseq >= job->ranges[i].first && qseq <= job->ranges[i].last)
+			return qseq_set_has(&job->before, qseq) ? 0 : 1;
+	return 0;
+}
+
+static int
+count_run(struct locate_job *job, const struct footer *footer, const struct footer_run *run,
+	  struct segment_count *count)
+{
+	struct footer_entry entries[FOOTER_RUN_ENTRIES];
+	int error = footer_entries(footer, run, 0, run->count, entries);
+	uint64_t found = 0;
+
+	for (uint32_t i = 0; error == 0 && i < run->count; i++)
+		found += count_entry(job, entries[i].qseq);
+	count->refs += found;
+	count->octets += run->live_octets / run->count * found;
+	return error;
+}
+
+static int
+locate_in(struct locate_job *job, struct reader_slot *slot, struct segment_count *count)
+{
+	uint64_t first = job->ranges[0].first;
+	uint64_t last = job->ranges[job->range_count - 1].last;
+	uint32_t at;
+	int error = slot->has_footer ? footer_find(&slot->footer, job->queue_id, 0, first, &at)
+				     : -EBADMSG;
+
+	if (error == -ENOENT)
+		return 0;
+	for (; error == 0 && at < slot->footer.run_count; at++) {
+		struct footer_run run;
+
+		error = footer_run(&slot->footer, at, &run);
+		if (error != 0 || run.queue_id != job->queue_id || run.first > last)
+			break;
+		error = count_run(job, &slot->footer, &run, count);
+	}
+	return error;
+}
+
+void
+run_locate(struct mail *mail)
+{
+	struct locate_job *job = container_of(mail, struct locate_job, mail);
+
+	job->counts = xcalloc(job->segment_count + 1, sizeof(*job->counts));
+	for (uint32_t i = 0; i < job->segment_count && job->error == 0; i++) {
+		struct segment_count *count = &job->counts[job->count_count];
+		struct reader_slot *slot;
+
+		*count = (struct segment_count){.id = job->segments[i]};
+		job->error = reader_open(job->reader, job->segments[i], &slot);
+		if (job->error == 0)
+			job->error = locate_in(job, slot, count);
+		else if (job->error == -ENOENT)
+			job->error = 0; // merged into the one before
+		job->count_count += count->refs != 0;
+	}
+}

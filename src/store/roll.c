@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From segment to segment: the next one is prepared by the helper while the last one fills, and the one
+ * that is full is sealed: it gets its footer, and its index in memory goes. No further one is begun
+ * before that is done, so there are two without a footer at most.
+ */
+#include "roll.h"
+
+#include <errno.h>
+
+/* How long after a failure the helper tries again. */
+#define RETRY_MS 1000
+
+/* ---- the next segment ---- */
+
+/* The making of a segment by the helper. */
+struct prepare_job {
+	struct mail mail;
+	struct disk *disk;
+	uint64_t id;
+	uint64_t capacity;
+	uint8_t uuid[STORE_UUID_SIZE];
+	struct segment *segment; // made
+	int error;
+};
+
+static void
+run_prepare(struct mail *mail)
+{
+	struct prepare_job *job = container_of(mail, struct prepare_job, mail);
+
+	job->error = segment_prepare(&job->segment, job->disk, job->id, job->uuid, job->capacity);
+}
+
+void
+set_short_of_space(struct store *store, bool is_short)
+{
+	if (store->short_of_space == is_short)
+		return;
+	store->short_of_space = is_short;
+	store->ops->short_of_space(store->context, is_short);
+}
+
+static void
+prepare_arrived(struct store *store, struct mail *mail)
+{
+	struct prepare_job *job = container_of(mail, struct prepare_job, mail);
+
+	store->preparing = false;
+	if (job->error == 0) {
+		store->next = job->segment;
+		store->prepare_retry_ms = 0;
+		set_short_of_space(store, false);
+	} else {
+		log_error("store: cannot prepare log/%010llu.seg: %s; publishers wait",
+			  (unsigned long long)job->id, strerror(-job->error));
+		store->prepare_retry_ms = store->now_ms + RETRY_MS;
+		set_short_of_space(store, true);
+	}
+	xfree(job);
+}
+
+void
+prepare_next(struct store *store, uint64_t batch_size)
+{
+	struct prepare_job *job;
+
+	if (store->preparing || store->next != NULL || store->closing ||
+	    store->now_ms < store->prepare_retry_ms)
+		return;
+	job = xcalloc(1, sizeof(*job));
+	*job = (struct prepare_job){
+		.mail = {.run = run_prepare, .arrive = prepare_arrived},
+		.disk = store->disk,
+		.id = store->next_segment_id++,
+		.capacity = max_u64(store->options.file_size,
+				    SEGMENT_HEADER_SIZE + batch_size + BATCH_ALIGNMENT_LARGE),
+	};
+	memcpy(job->uuid, store->superblock.uuid, STORE_UUID_SIZE);
+	store->preparing = true;
+	worker_send(&store->helper_thread, &job->mail);
+}
+
+/* ---- segments that are full ---- */
+
+/* The segment that is written to, NULL when there is none. */
+static struct segment *
+open_segment(const struct store *store)
+{
+	struct segment *last =
+		store->segment_count == 0 ? NULL : store->segments[store->segment_count - 1];
+
+	return last == NULL || last->file == NULL ? NULL : last;
+}
+
+struct seal_job {
+	struct mail mail;
+	struct disk *disk;
+	struct reader *reader;
+	struct disk_file *file; // owns
+	uint64_t id;
+	uint64_t end;
+	uint64_t last_lsn;
+	uint32_t salt;
+	int error;
+};
+
+static void
+run_seal(struct mail *mail)
+{
+	struct seal_job *job = container_of(mail, struct seal_job, mail);
+	struct scan scan;
+
+	job->error = scan_open(&scan, job->disk, job->id);
+	if (job->error == 0) {
+		scan.salt = job->salt;
+		job->error = footer_build(job->file, &scan, job->end, job->last_lsn, 0);
+		scan_close(&scan);
+	}
+	if (job->error != 0)
+		return;
+	reader_forget(job->reader, job->id);
+	disk_close(&job->file);
+}
+
+static void
+seal_arrived(struct store *store, struct mail *mail)
+{
+	struct seal_job *job = container_of(mail, struct seal_job, mail);
+	struct segment *segment = segment_of(store, job->last_lsn);
+
+	if (job->error == 0) {
+		assert(segment->id == job->id);
+		tail_free(&segment->tail);
+		store->sealing = NULL;
+		store->seal_retry_ms = 0;
+		xfree(job);
+		cold_retry(store);
+		return;
+	}
+	if (job->error == -ENOSPC) {
+		log_error("store: cannot write the index of log/%010llu.seg: %s; publishers wait",
+			  (unsigned long long)job->id, strerror(-job->error));
+		store->seal_retry_ms = store->now_ms + RETRY_MS;
+		set_short_of_space(store, true);
+		return;
+	}
+	store_fail(store, job->error, "the index of a segment could not be written");
+}
+
+/* The segment takes no more: the helper writes its footer. */
+static void
+seal(struct store *store, struct segment *segment)
+{
+	struct seal_job *job = xcalloc(1, sizeof(*job));
+
+	assert(store->sealing == NULL);
+	*job = (struct seal_job){
+		.mail = {.run = run_seal, .arrive = seal_arrived},
+		.disk = store->disk,
+		.reader = store->reader,
+		.file = segment->file,
+		.id = segment->id,
+		.end = segment->end,
+		.last_lsn = segment->last_lsn,
+		.salt = segment->salt,
+	};
+	segment->file = NULL;
+	store->sealing = job;
+	worker_send(&store->helper_thread, &job->mail);
+}
+
+void
+roll_retry(struct store *store)
+{
+	if (store->seal_retry_ms != 0 && store->now_ms >= store->seal_retry_ms) {
+		store->seal_retry_ms = 0;
+		worker_send(&store->helper_thread, &store->sealing->mail);
+	}
+	if (store->prepare_retry_ms != 0)
+		prepare_next(store, 0);
+}
+
+uint64_t
+roll_due_ms(const struct store *store)
+{
+	uint64_t due = store->seal_retry_ms != 0 ? store->seal_retry_ms : UINT64_MAX;
+
+	if (store->prepare_retry_ms != 0 && !store->preparing)
+		due = min_u64(due, store->prepare_retry_ms);
+	return due;
+}
+
+void
+roll_end(struct store *store)
+{
+	struct segment *last = open_segment(store);
+
+	if (last == NULL || store->sealing != NULL)
+		return;
+	last->last_lsn = store->next_lsn - 1;
+	seal(store, last);
+}
+
+void
+roll_fini(struct store *store)
+{
+	if (store->sealing == NULL)
+		return;
+	if (store->sealing->file != NULL)
+		disk_close(&store->sealing->file);
+	xfree(store->sealing);
+	store->sealing = NULL;
+}
+
+/* A prepared segment of no use: closing and removing may wait for the disk, so the helper does it. */
+struct discard_job {
+	struct mail mail;
+	struct disk *disk;
+	struct disk_file *file; // owns
+	uint64_t id;
+};
+
+static void
+run_discard(struct mail *mail)
+{
+	struct discard_job *job = container_of(mail, struct discard_job, mail);
+	char path[PATH_MAX_SIZE];
+
+	disk_close(&job->file);
+	segment_path(path, job->id);
+	if (disk_unlink(job->disk, path) < 0)
+		log_warn("store: cannot remove %s, which is not in use", path);
+}
+
+static void
+discard_arrived(struct store *store, struct mail *mail)
+{
+	(void)store;
+	xfree(container_of(mail, struct discard_job, mail));
+}
+
+static void
+discard_next(struct store *store)
+{
+	struct discard_job *job = xcalloc(1, sizeof(*job));
+
+	*job = (struct discard_job){
+		.mail = {.run = run_discard, .arrive = discard_arrived},
+		.disk = store->disk,
+		.file = store->next->file,
+		.id = store->next->id,
+	};
+	xfree(store->next);
+	store->next = NULL;
+	worker_send(&store->helper_thread, &job->mail);
+}
+
+/* ---- where a batch goes ---- */
+
+struct segment *
+segment_for(struct store *store, uint64_t size)
+{
+	struct segment *last = open_segment(store);
+
+	if (last != NULL && last->end + size <= last->capacity)
+		return last;
+	if (store->sealing != NULL)
+		return NULL;
+	if (store->next != NULL && SEGMENT_HEADER_SIZE + size <= store->next->capacity)
+		return store->next;
+	if (store->next != NULL) {
+		/* the batch is larger than a segment */
+		discard_next(store);
+	}
+	prepare_next(store, size);
+	return NULL;
+}
+
+void
+begin_segment(struct store *store, struct batch *batch, struct segment *segment)
+{
+	struct segment *last = open_segment(store);
+
+	if (last != NULL) {
+		last->last_lsn = batch->first_lsn - 1;
+		seal(store, last);
+	}
+	segment->first_lsn = batch->first_lsn;
+	segment->tail = tail_new(segment->id);
+	segment_add(store, segment);
+	store->next = NULL;
+	batch->begins = true;
+	batch->header = (struct segment_header){
+		.id = segment->id,
+		.first_lsn = segment->first_lsn,
+		.term = store->superblock.term,
+		.created_ms = store->wall_ms,
+	};
+	memcpy(batch->header.uuid, store->superblock.uuid, STORE_UUID_SIZE);
+}
