@@ -32,7 +32,9 @@ struct store_options {
 	bool flush_when_idle;	   // write as soon as the writer is idle and no input waits (true)
 	uint64_t file_size;	   // octets of a segment (64 MiB)
 	uint64_t checkpoint_size; // octets of log after which a checkpoint is made (256 MiB)
-	uint32_t unit_max;	  // octets of one unit (64 MiB)
+	uint32_t garbage_percent;   // garbage in all segments at which they are compacted (50)
+	uint32_t garbage_files;	    // segments that there must be for that (3)
+	uint32_t unit_max;	    // octets of one unit (64 MiB)
 	const char *node_name;	  // borrows for good
 };
 

@@ -24,7 +24,7 @@ struct entry_block {
 /* A further block at the tail. */
 struct entry_block *window_grow(struct queue *queue);
 
-/* A message of a durable queue came to hand, or went. */
+/* A stored message of a durable queue came to hand, or went. */
 void window_resident(struct queue *queue, uint64_t octets_in, uint64_t octets_out);
 
 /* Counts a message that comes to hand. */
@@ -36,7 +36,7 @@ window_count(struct queue *q, const struct message *m)
 	q->ready_count++;
 	q->ready_bytes += size;
 	q->body_bytes += m->body_size;
-	if (q->flags & QUEUE_STORED)
+	if ((q->flags & QUEUE_STORED) && m->stored != 0)
 		window_resident(q, size, 0);
 }
 

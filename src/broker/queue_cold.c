@@ -120,7 +120,7 @@ cold_push(struct queue *q, uint64_t qseq, uint32_t body_size)
 	q->flags |= QUEUE_COLD;
 }
 
-/* Gives up the window: what has a record stays on disk. */
+/* Gives up the window: what has a record stays on disk. The queue has nothing more to give then. */
 static void
 evict(struct queue *q)
 {
@@ -147,8 +147,12 @@ evict(struct queue *q)
 	}
 	if (count > 0)
 		store_cold_return(q->log, first, count, octets);
-	if (queue_message_count(q) > q->ready_count)
+	/* nothing cold is before these */
+	late_release(q, q->log->cold_count > 0 ? q->log->cold_from : QSEQ_MAX + 1);
+	if (q->log->cold_count > 0)
 		q->flags |= QUEUE_COLD;
+	if (list_linked(&q->resident))
+		list_remove(&q->vhost->broker->resident, &q->resident);
 }
 
 void
@@ -206,6 +210,9 @@ broker_read_end(struct broker *broker, struct queue_log *log)
 		late_release(q, QSEQ_MAX + 1);
 		q->flags &= ~(unsigned)QUEUE_COLD;
 	}
+	/* nothing of it could be read: whoever waits waits for the next ones */
+	if (queue_must_read(q))
+		queue_refill(q);
 	queue_touch(q);
 }
 

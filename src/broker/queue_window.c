@@ -77,8 +77,8 @@ count_out(struct queue *q, const struct message *m)
 	q->ready_count--;
 	q->ready_bytes -= size;
 	q->body_bytes -= m->body_size;
-	if (q->flags & QUEUE_STORED)
-		window_resident(q, 0, size);
+	if ((q->flags & QUEUE_STORED) && (m->stored != 0 || q->ready_count == 0))
+		window_resident(q, 0, m->stored != 0 ? size : 0);
 }
 
 void
@@ -88,7 +88,7 @@ window_resident(struct queue *q, uint64_t octets_in, uint64_t octets_out)
 
 	assert(broker->resident_octets + octets_in >= octets_out);
 	broker->resident_octets += octets_in - octets_out;
-	if (q->ready_count > 0 && !list_linked(&q->resident))
+	if (octets_in > 0 && !list_linked(&q->resident))
 		list_append(&broker->resident, &q->resident);
 	else if (q->ready_count == 0 && list_linked(&q->resident))
 		list_remove(&broker->resident, &q->resident);

@@ -435,8 +435,8 @@ struct connection {
 	uint32_t body_done;	      // how many of them came
 	uint64_t hold_lsn;	      // input waits until this is stable; 0: no hold
 	struct bytes hold_answer;     // owns; the frame that goes out then
-	struct queue *hold_queue; // counts; it waits for a message of this one as well; NULL: not
-	struct yielder yielder;	  // waits for consumers of a queue
+	struct queue *hold_queue;     // counts; it waits for a message of this one as well; NULL: not
+	struct yielder yielder;	      // waits for consumers of a queue
 	struct deadline yield_deadline;
 	struct deadline deadline;      // handshake, close
 	const char *refused_mechanism; // a login that was refused by it is answered at the deadline

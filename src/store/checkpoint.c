@@ -8,6 +8,7 @@
  * which no message is open may go (reclaim.c).
  */
 #include "checkpoint.h"
+#include "merge.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -214,6 +215,14 @@ run_checkpoint(struct mail *mail)
 
 /* ---- when ---- */
 
+uint64_t
+checkpoint_covered(const struct store *store)
+{
+	const struct checkpoints *c = &store->checkpoints;
+
+	return c->count < 2 ? 0 : c->lsns[c->count - 2];
+}
+
 static void
 checkpoint_arrived(struct store *store, struct mail *mail)
 {
@@ -234,6 +243,7 @@ checkpoint_arrived(struct store *store, struct mail *mail)
 			  strerror(-job->error));
 		c->error = job->error;
 	}
+	merge_after_checkpoint(store, job->error == 0);
 	buf_fini(&job->content);
 	xfree(job);
 }
@@ -260,7 +270,9 @@ checkpoint_begin(struct store *store, bool clean)
 	job->superblock.clean = clean;
 	buf_init(&job->content, 0);
 	take(store, &job->content, job->lsn, clean);
+	merge_at_checkpoint(store);
 	c->writing = true;
+	c->forced = false;
 	c->error = 0;
 	c->octets = 0;
 	c->taken_us = clock_monotonic_us() - began_us;
@@ -303,6 +315,7 @@ checkpoint_is_due(const struct store *store)
 	const struct checkpoints *c = &store->checkpoints;
 
 	/* live octets that are still to be found would be lost with the next start */
-	return !c->writing && store->locating == 0 && c->octets >= store->options.checkpoint_size &&
+	return !c->writing && store->locating == 0 &&
+	       (c->forced || c->octets >= store->options.checkpoint_size) &&
 	       (store->now_ms - c->taken_ms) * 1000 >= c->taken_us * CHECKPOINT_TIME_SHARE;
 }

@@ -7,6 +7,8 @@
 #include "recover.h"
 
 void checkpoint_path(char path[PATH_MAX_SIZE], uint64_t lsn, const char *suffix);
+/* The LSN up to which the second-newest one covers the log; 0: there are not two. */
+uint64_t checkpoint_covered(const struct store *store);
 /* Whether enough was logged since the last one, and the last one is long enough ago. */
 bool checkpoint_is_due(const struct store *store);
 /* Takes a checkpoint of everything up to the last record appended; no marks may be waiting for theirs.

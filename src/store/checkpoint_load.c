@@ -171,6 +171,20 @@ load_queues(struct store *store, struct bytes in)
 	return 0;
 }
 
+/* The merged segment that has the messages up to this LSN; NULL: none. */
+static struct segment *
+merged_with(struct store *store, uint64_t last_lsn)
+{
+	for (size_t i = 0; i < store->segment_count; i++) {
+		struct segment *segment = store->segments[i];
+
+		if (segment->generation > 0 && segment->first_lsn <= last_lsn &&
+		    last_lsn <= segment->last_lsn)
+			return segment;
+	}
+	return NULL;
+}
+
 static int
 load_segments(struct recovery *r, struct bytes in, uint64_t lsn)
 {
@@ -186,6 +200,16 @@ load_segments(struct recovery *r, struct bytes in, uint64_t lsn)
 		    !take64(&in, &live) || !take64(&in, &live_refs))
 			return -EBADMSG;
 		segment = segment_by_id(r->store, id);
+		if (segment == NULL || segment->generation > 0) {
+			/* a merge since may have put it into its neighbour */
+			segment = merged_with(r->store, last_lsn);
+			if (segment != NULL) {
+				segment->listed = true;
+				segment->live += live;
+				segment->live_refs += live_refs;
+				continue;
+			}
+		}
 		/* a file goes only when two checkpoints found it empty (reclaim.c) */
 		if (segment == NULL && live_refs != 0)
 			return recovery_damage(r, id, 0, "it is missing");
@@ -198,7 +222,8 @@ load_segments(struct recovery *r, struct bytes in, uint64_t lsn)
 		}
 		segment->live = live;
 		segment->live_refs = live_refs;
-		segment->empty_lsn = live_refs == 0 ? lsn : 0;
+		/* one that was written to may have got messages since */
+		segment->empty_lsn = live_refs == 0 && end != 0 ? lsn : 0;
 	}
 	return 0;
 }

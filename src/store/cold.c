@@ -6,6 +6,7 @@
  */
 #include "cold.h"
 
+#include "merge.h"
 #include "tail.h"
 
 void
@@ -14,6 +15,14 @@ store_cold_push(struct queue_log *log, uint64_t qseq, uint32_t body_size)
 	if (log->cold_count++ == 0)
 		log->cold_from = qseq;
 	log->cold_octets += body_size;
+}
+
+/* What is before cold_from is passed over again. */
+static void
+rewind_tails(struct queue_log *log)
+{
+	for (size_t i = 0; i < countof(log->tails); i++)
+		log->tails[i].cursor = log->tails[i].first;
 }
 
 void
@@ -25,8 +34,7 @@ store_cold_return(struct queue_log *log, uint64_t first, uint64_t count, uint64_
 	log->cold_count += count;
 	log->cold_octets += octets;
 	log->cold_lsn = 0;
-	for (size_t i = 0; i < countof(log->tails); i++)
-		log->tails[i].cursor = log->tails[i].first;
+	rewind_tails(log);
 }
 
 void
@@ -84,6 +92,8 @@ read_arrived(struct store *store, struct mail *mail)
 			log->cold_from = job->next;
 			if (job->exhausted)
 				log->cold_lsn = job->last_lsn;
+			if (job->cut)
+				rewind_tails(log);
 			give(store, job, log);
 			if (log->cold_count == 0)
 				log->cold_octets = 0;
@@ -124,6 +134,18 @@ job_new(struct store *store, struct queue_log *log, uint32_t count, uint64_t oct
 	return job;
 }
 
+/* Whether the segment has messages behind this LSN; or, if it is the left source of a merge, the right one
+ * has: they may be in the left one when the helper comes to that. */
+static bool
+may_have(const struct store *store, size_t at, uint64_t lsn)
+{
+	const struct segment *segment = store->segments[at];
+
+	if (segment->merging && at + 1 < store->segment_count && store->segments[at + 1]->merging)
+		segment = store->segments[at + 1];
+	return segment->last_lsn > lsn;
+}
+
 /* The sealed segments that may have more messages of the queue. */
 static void
 list_segments(struct store *store, const struct queue_log *log, struct read_job *job)
@@ -132,11 +154,11 @@ list_segments(struct store *store, const struct queue_log *log, struct read_job 
 	for (size_t i = 0; i < store->segment_count; i++) {
 		const struct segment *segment = store->segments[i];
 
-		if (segment->tail != NULL || segment->last_lsn <= log->cold_lsn)
+		if (segment->tail != NULL || !may_have(store, i, log->cold_lsn))
 			continue;
 		job->last_lsn = segment->last_lsn;
 		/* a segment without an open message has none of this queue */
-		if (segment->live_refs > 0)
+		if (segment->live_refs > 0 || segment->merging)
 			job->segments[job->segment_count++] = segment->id;
 	}
 }
@@ -187,7 +209,7 @@ list_tail(const struct segment *segment, struct queue_log *log, struct tail_plac
 		qseq = tail_qseq(entry, place->first_qseq);
 		if ((uint64_t)entry->offset * RECORD_ALIGNMENT >= segment->written ||
 		    job->item_count == job->count_max ||
-		    (job->item_count > 0 && octets >= job->octets_max)) {
+		    (job->item_count > 0 && octets + entry->share > job->octets_max)) {
 			place->cursor = index;
 			return false;
 		}
@@ -247,7 +269,7 @@ void
 store_read(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets)
 {
 	assert_thread(THREAD_BROKER);
-	if (log->reading || log->cold_count == 0)
+	if (log->reading || log->cold_count == 0 || store->closing)
 		return;
 	log->want_count = count;
 	log->want_octets = octets;
@@ -289,6 +311,7 @@ locate_arrived(struct store *store, struct mail *mail)
 	xfree(job->counts);
 	xfree(job);
 	reclaim(store);
+	merge_consider(store);
 }
 
 void
@@ -307,7 +330,8 @@ cold_locate(struct store *store, uint64_t queue_id, struct settled_range *ranges
 		.segments = xmalloc((store->segment_count + 1) * sizeof(uint64_t)),
 	};
 	for (size_t i = 0; i < store->segment_count; i++)
-		if (store->segments[i]->tail == NULL && store->segments[i]->live_refs > 0)
+		if (store->segments[i]->tail == NULL &&
+		    (store->segments[i]->live_refs > 0 || store->segments[i]->merging))
 			job->segments[job->segment_count++] = store->segments[i]->id;
 	store->locating++;
 	worker_send(&store->helper_thread, &job->mail);

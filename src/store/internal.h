@@ -51,6 +51,17 @@ void worker_fini(struct worker *worker);
 struct tail;
 struct reader;
 struct seal_job;
+struct merge_job;
+
+/* Where a merge stands (merge.c). */
+enum merge_state {
+	MERGE_IDLE,
+	MERGE_LISTING, // the helper lists the queues of the sources
+	MERGE_LISTED,  // it waits for a checkpoint to be taken
+	MERGE_MARKED,  // and for that to be on disk
+	MERGE_COPYING,
+	MERGE_PAUSED // publishers wait for the disk
+};
 
 /* A file of the log as the broker thread knows it. */
 struct segment {
@@ -67,6 +78,8 @@ struct segment {
 	bool listed;		// recovery: the checkpoint knows it
 	struct disk_file *file; // owns; open for writing; NULL: it takes no more
 	struct tail *tail;	// owns; its index; NULL: it has a footer
+	bool merging;		// it is a source of the merge
+	uint64_t swallowed;	// id of the segment that was merged into it last; 0: none
 	uint64_t written;	// octets that batches brought which are stable
 };
 
@@ -156,6 +169,7 @@ struct checkpoints {
 	uint64_t lsns[CHECKPOINTS_KEPT]; // of those on disk, ascending
 	size_t count;
 	struct checkpoint_job *waiting; // owns; taken, and not all of it is stable
+	bool forced;			// one is wanted though not much was logged
 	bool writing;			// one was taken, and is not on disk yet
 	int error;			// of the last one
 	uint64_t octets;		// of log since the last one was taken
@@ -184,7 +198,10 @@ struct store {
 	struct seal_job
 		*sealing; // owns unless it is on its way; the segment before the last has no footer
 	uint64_t seal_retry_ms; // when to try again; 0: there was no error
-	uint32_t locating;	// jobs that will take settled messages off their segments
+	struct merge_job *merge;    // the helper's while it copies; NULL: none
+	enum merge_state merge_state;
+	uint64_t merged_octets;	    // written by merges
+	uint32_t locating;	    // jobs that will take settled messages off their segments
 	struct list wanting;	// queues whose read waits: struct queue_log.wanting
 	struct segment *next;	// owns; prepared; NULL: not yet
 	uint64_t next_segment_id;

@@ -179,6 +179,16 @@ has_reference(const struct message_record *message, uint64_t queue_id, uint64_t 
 	return false;
 }
 
+static void
+leave_out(const struct read_job *job, struct read_item *item, const struct reader_slot *slot)
+{
+	log_error("store: a message cannot be read: log/%010llu.seg offset=%llu queue=%llu "
+		  "number=%llu; it is left out",
+		  (unsigned long long)slot->id, (unsigned long long)item->offset,
+		  (unsigned long long)job->queue_id, (unsigned long long)item->qseq);
+	item->body_size = UINT32_MAX;
+}
+
 /* Takes one record out of octets that were read at start; false when it is not whole in them. */
 static bool
 take_record(struct read_job *job, struct read_item *item, const struct reader_slot *slot,
@@ -197,12 +207,7 @@ take_record(struct read_job *job, struct read_item *item, const struct reader_sl
 	if (record_decode(&record, rest, slot->salt) != 0 ||
 	    message_record_decode(&message, &record) != 0 ||
 	    !has_reference(&message, job->queue_id, item->qseq)) {
-		log_error("store: a message cannot be read: log/%010llu.seg offset=%llu queue=%llu "
-			  "number=%llu; it is left out",
-			  (unsigned long long)slot->id, (unsigned long long)item->offset,
-			  (unsigned long long)job->queue_id, (unsigned long long)item->qseq);
-		job->damaged++;
-		item->body_size = UINT32_MAX;
+		leave_out(job, item, slot);
 		return true;
 	}
 	item->offset = job->octets.n;
@@ -253,11 +258,30 @@ read_large(struct read_job *job, struct read_item *item, struct reader_slot *slo
 {
 	uint64_t start = item->offset;
 	struct bytes octets = read_at(job, slot, scratch, start, RECORD_HEADER_SIZE);
+	int64_t end = disk_size(slot->file);
 
-	if (octets.n == RECORD_HEADER_SIZE)
-		octets = read_at(job, slot, scratch, start, le32_load(octets.p + RECORD_AT_SIZE));
+	if (end < 0)
+		job->error = (int)end;
+	/* its size may be damaged */
+	else if (octets.n == RECORD_HEADER_SIZE)
+		octets = read_at(job, slot, scratch, start,
+				 min_u64(le32_load(octets.p + RECORD_AT_SIZE),
+					 (uint64_t)end - start));
 	if (job->error == 0 && !take_record(job, item, slot, octets, start))
-		item->body_size = UINT32_MAX;
+		leave_out(job, item, slot);
+}
+
+/* Leaves the items from this one on to the next read when there are enough octets: a record may be larger
+ * than its share, which is all that a tail knows. */
+static bool
+cut_items(struct read_job *job, uint32_t at)
+{
+	if (at == 0 || job->octets.n <= job->octets_max)
+		return false;
+	job->item_count = at;
+	job->next = job->items[at].qseq;
+	job->cut = true;
+	return true;
 }
 
 static void
@@ -275,6 +299,8 @@ read_items(struct read_job *job, struct reader_slot *slot)
 		for (; n > 0 && job->error == 0; n--, at++) {
 			struct read_item *item = &job->items[at];
 
+			if (cut_items(job, at))
+				break;
 			if (take_record(job, item, slot, octets, start))
 				continue;
 			read_large(job, item, slot, &scratch);
@@ -322,10 +348,21 @@ run_read(struct mail *mail)
 static uint64_t
 count_entry(const struct locate_job *job, uint64_t qseq)
 {
-	for (uint32_t i = 0; i < job->range_count; i++)
-		if (qseq >= job->ranges[i].first && qseq <= job->ranges[i].last)
-			return qseq_set_has(&job->before, qseq) ? 0 : 1;
-	return 0;
+	uint32_t low = 0;
+	uint32_t high = job->range_count;
+
+	/* the first range that does not end before it */
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (job->ranges[middle].last < qseq)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == job->range_count || qseq < job->ranges[low].first)
+		return 0;
+	return qseq_set_has(&job->before, qseq) ? 0 : 1;
 }
 
 static int
@@ -339,7 +376,7 @@ count_run(struct locate_job *job, const struct footer *footer, const struct foot
 	for (uint32_t i = 0; error == 0 && i < run->count; i++)
 		found += count_entry(job, entries[i].qseq);
 	count->refs += found;
-	count->octets += run->live_octets / run->count * found;
+	count->octets += run->live_octets * found / run->count;
 	return error;
 }
 

@@ -62,7 +62,7 @@ struct read_job {
 	uint64_t last_lsn; // of the last of the segments
 	uint64_t next;	   // qseq from which to go on
 	bool exhausted;	   // the segments have no more of the queue
-	uint32_t damaged;  // records that failed their check
+	bool cut;	   // the items were more octets than was asked for: the last ones were left
 	int error;	   // of the disk
 };
 

@@ -5,7 +5,7 @@
  * goes. So the marks are safe before the messages go, and a file that is missing though the checkpoint that
  * is used found messages in it was lost.
  */
-#include "internal.h"
+#include "checkpoint.h"
 
 struct remove_job {
 	struct mail mail;
@@ -47,6 +47,7 @@ remove_segment(struct store *store, struct segment *segment)
 		.disk = store->disk,
 		.id = segment->id,
 	};
+	assert(segment->live_refs == 0);
 	segment_remove(store, segment);
 	worker_send(&store->helper_thread, &job->mail);
 }
@@ -54,13 +55,12 @@ remove_segment(struct store *store, struct segment *segment)
 void
 reclaim(struct store *store)
 {
-	const struct checkpoints *c = &store->checkpoints;
-	uint64_t covered = c->count < 2 ? 0 : c->lsns[c->count - 2];
+	uint64_t covered = checkpoint_covered(store);
 
 	for (size_t i = 0; i < store->segment_count;) {
 		struct segment *segment = store->segments[i];
 
-		if (segment->file == NULL && segment->empty_lsn != 0 &&
+		if (segment->file == NULL && !segment->merging && segment->empty_lsn != 0 &&
 		    segment->empty_lsn <= covered && segment->last_lsn <= covered)
 			remove_segment(store, segment);
 		else

@@ -77,9 +77,8 @@ take_mark(void *context, const struct ack_mark *mark)
 	return 0;
 }
 
-/* Open numbers of a range are being settled; where they are is looked up when all was read. */
-static void
-note_settled(struct recovery *r, const struct queue_log *log, uint64_t first, uint64_t last)
+static struct settled_part *
+add_settled(struct recovery *r, uint64_t queue_id)
 {
 	struct settled_part *part;
 
@@ -88,7 +87,21 @@ note_settled(struct recovery *r, const struct queue_log *log, uint64_t first, ui
 		r->settled = xrealloc(r->settled, r->settled_room * sizeof(*part));
 	}
 	part = &r->settled[r->settled_count++];
-	*part = (struct settled_part){.queue_id = log->id, .range = {first, last}};
+	*part = (struct settled_part){.queue_id = queue_id};
+	qseq_set_init(&part->before);
+	return part;
+}
+
+/* Open numbers of a range are being settled; where they are is looked up when all was read. */
+static void
+note_settled(struct recovery *r, const struct queue_log *log, uint64_t first, uint64_t last)
+{
+	struct settled_range range = {first, last};
+	struct settled_part *part = add_settled(r, log->id);
+
+	part->ranges = xmemdup(&range, sizeof(range));
+	part->range_count = 1;
+	qseq_set_fini(&part->before);
 	qseq_set_copy_range(&part->before, &log->settled, first, last);
 }
 
@@ -155,12 +168,18 @@ take_queue_state(struct recovery *r, const struct record *record)
 static void
 take_definition(struct recovery *r, const struct definition *definition)
 {
-	const struct queue_log *log = NULL;
+	struct queue_log *log = NULL;
 
 	if (definition->kind == DEFINITION_QUEUE && definition->removed)
 		log = queue_log_find(r->store, definition->queue_id);
 	if (log != NULL && log->count > 0)
 		note_settled(r, log, 1, QSEQ_MAX);
+	/* what its marks settled counts in the segments still */
+	if (log != NULL && log->range_count > 0) {
+		struct settled_part *part = add_settled(r, log->id);
+
+		part->ranges = recovery_take_ranges(r->store, log, &part->range_count);
+	}
 	recovery_define(r->store, definition);
 }
 
@@ -304,6 +323,9 @@ first_pass_segment(struct recovery *r, struct scan *scan, uint64_t until)
 {
 	uint64_t offset = SEGMENT_HEADER_SIZE;
 
+	if (r->segment->generation > 0)
+		return recovery_damage(r, scan->id, 0,
+				       "it was compacted, and the checkpoint of that is missing");
 	/* one that begins before the checkpoint ends, maybe behind some that were not read: the chain is
 	 * taken up there */
 	if (r->segment->first_lsn != r->next_lsn)
@@ -350,6 +372,12 @@ second_pass_segment(struct recovery *r, struct scan *scan, uint64_t until)
 
 	r->segment->live = 0;
 	r->segment->live_refs = 0;
+	if (r->segment->generation > 0) {
+		if (scan_records(scan, &offset, r->segment->end, second_pass_record, r) != 0)
+			return recovery_damage(r, scan->id, offset,
+					       "a message cannot be read");
+		return 0;
+	}
 	/* a checkpoint may know of a longer one: its last group was moved to the next one since */
 	while (offset < r->segment->end && (until == 0 || batch.first_lsn + batch.count < until)) {
 		uint64_t padded;
@@ -452,8 +480,10 @@ forget_settled(struct recovery *r)
 {
 	struct queue_log *log;
 
-	for (size_t i = 0; i < r->settled_count; i++)
+	for (size_t i = 0; i < r->settled_count; i++) {
 		qseq_set_fini(&r->settled[i].before);
+		xfree(r->settled[i].ranges);
+	}
 	xfree(r->settled);
 	map_for_each (&r->store->queues, log, struct queue_log, by_id)
 		queue_log_forget_ranges(r->store, log);

@@ -14,10 +14,11 @@ struct leftover {
 	bool headless; // its header is not valid, so that has still to be proved
 };
 
-/* Numbers of a queue that were settled at once, and those that had been settled before. */
+/* Numbers of a queue that were settled, and those that had been settled before. */
 struct settled_part {
 	uint64_t queue_id;
-	struct settled_range range;
+	struct settled_range *ranges; // own; ascending
+	uint32_t range_count;
 	struct qseq_set before; // owns
 };
 
@@ -64,6 +65,9 @@ void recovery_leftover(struct recovery *r, uint64_t id, bool headless);
 int recover_segments(struct recovery *r) MUST_CHECK;
 /* Removes what no start can use, after the passes: the first change that recovery makes. */
 int recover_discard(struct recovery *r) MUST_CHECK;
+/* The marks that were read for a queue, as ranges in order, which the queue forgets; the caller frees them. */
+struct settled_range *recovery_take_ranges(struct store *store, struct queue_log *log,
+					   uint32_t *count);
 /* Gives every segment its index. */
 int recover_indexes(struct recovery *r) MUST_CHECK;
 /* Makes all messages cold; has what the log settled taken off its segments. */

@@ -4,6 +4,7 @@
  * middle of something.
  */
 #include "recover.h"
+#include "footer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -151,6 +152,21 @@ recovery_leftover(struct recovery *r, uint64_t id, bool headless)
 	r->leftovers[r->leftover_count++] = (struct leftover){id, headless};
 }
 
+/* Where the records of a merged segment end, its footer alone can say. */
+static int
+read_merged_end(struct recovery *r, struct scan *scan, struct segment *segment)
+{
+	struct footer footer;
+	int error = footer_open(&footer, scan->file);
+
+	if (error == -ENOENT || (error == 0 && footer.last_lsn != segment->last_lsn))
+		return recovery_damage(r, segment->id, scan->size, "its index is not valid");
+	if (error != 0)
+		return recovery_disk_error(r, "read", segment->id, error);
+	segment->end = footer.end;
+	return 0;
+}
+
 /* Looks at one file; *segment stays NULL when it is not in use. */
 static int
 read_segment(struct recovery *r, uint64_t id, struct segment **segment)
@@ -174,9 +190,13 @@ read_segment(struct recovery *r, uint64_t id, struct segment **segment)
 			.generation = header.generation,
 			.salt = header.salt,
 			.first_lsn = header.first_lsn,
+			.last_lsn = header.last_lsn,
+			.swallowed = header.swallowed,
 			.end = SEGMENT_HEADER_SIZE,
 			.capacity = scan.size,
 		};
+		if (header.generation > 0)
+			error = read_merged_end(r, &scan, *segment);
 	} else if (error == 0 || error == -EBADMSG) {
 		recovery_leftover(r, id, error != 0);
 		error = 0;
@@ -314,6 +334,23 @@ take_segments(struct recovery *r, const struct listing *l)
 	return 0;
 }
 
+/* A merge that was cut short behind its renaming left the right source, all of which the left one has. */
+static void
+drop_swallowed(struct recovery *r)
+{
+	struct store *store = r->store;
+
+	for (size_t i = 0; i < store->segment_count; i++) {
+		struct segment *swallowed =
+			segment_by_id(store, store->segments[i]->swallowed);
+
+		if (swallowed == NULL)
+			continue;
+		recovery_leftover(r, swallowed->id, false);
+		segment_remove(store, swallowed);
+	}
+}
+
 int
 recover_segments(struct recovery *r)
 {
@@ -326,6 +363,8 @@ recover_segments(struct recovery *r)
 		if (l.count > 0)
 			qsort(l.ids, l.count, sizeof(uint64_t), compare_ids);
 		error = take_segments(r, &l);
+		if (error == 0)
+			drop_swallowed(r);
 	}
 	listing_fini(&l);
 	return error;

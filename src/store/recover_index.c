@@ -137,9 +137,8 @@ ascending(const void *a, const void *b)
 	return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* The marks that were read for a queue, as ranges in order; the caller frees them. */
-static struct settled_range *
-take_ranges(struct store *store, struct queue_log *log, uint32_t *count)
+struct settled_range *
+recovery_take_ranges(struct store *store, struct queue_log *log, uint32_t *count)
 {
 	struct settled_range *ranges = xmalloc((log->range_count + 1) * sizeof(*ranges));
 
@@ -167,15 +166,14 @@ recover_live(struct recovery *r)
 		cold_begin(log);
 		if (log->range_count == 0)
 			continue;
-		ranges = take_ranges(store, log, &count);
+		ranges = recovery_take_ranges(store, log, &count);
 		qseq_set_init(&none);
 		cold_locate(store, log->id, ranges, count, &none);
 	}
 	for (size_t i = 0; i < r->settled_count; i++) {
 		struct settled_part *part = &r->settled[i];
-		struct settled_range *range = xmemdup(&part->range, sizeof(part->range));
 
-		cold_locate(store, part->queue_id, range, 1, &part->before);
+		cold_locate(store, part->queue_id, part->ranges, part->range_count, &part->before);
 	}
 	r->settled_count = 0;
 }

@@ -6,6 +6,8 @@
  */
 #include "roll.h"
 
+#include "merge.h"
+
 #include <errno.h>
 
 /* How long after a failure the helper tries again. */
@@ -41,6 +43,13 @@ set_short_of_space(struct store *store, bool is_short)
 	store->ops->short_of_space(store->context, is_short);
 }
 
+/* Whether the next segment could not be made, or the last one not be sealed. */
+static void
+judge_space(struct store *store)
+{
+	set_short_of_space(store, store->prepare_retry_ms != 0 || store->seal_retry_ms != 0);
+}
+
 static void
 prepare_arrived(struct store *store, struct mail *mail)
 {
@@ -50,13 +59,12 @@ prepare_arrived(struct store *store, struct mail *mail)
 	if (job->error == 0) {
 		store->next = job->segment;
 		store->prepare_retry_ms = 0;
-		set_short_of_space(store, false);
 	} else {
 		log_error("store: cannot prepare log/%010llu.seg: %s; publishers wait",
 			  (unsigned long long)job->id, strerror(-job->error));
 		store->prepare_retry_ms = store->now_ms + RETRY_MS;
-		set_short_of_space(store, true);
 	}
+	judge_space(store);
 	xfree(job);
 }
 
@@ -134,15 +142,17 @@ seal_arrived(struct store *store, struct mail *mail)
 		tail_free(&segment->tail);
 		store->sealing = NULL;
 		store->seal_retry_ms = 0;
+		judge_space(store);
 		xfree(job);
 		cold_retry(store);
+		merge_consider(store);
 		return;
 	}
 	if (job->error == -ENOSPC) {
 		log_error("store: cannot write the index of log/%010llu.seg: %s; publishers wait",
 			  (unsigned long long)job->id, strerror(-job->error));
 		store->seal_retry_ms = store->now_ms + RETRY_MS;
-		set_short_of_space(store, true);
+		judge_space(store);
 		return;
 	}
 	store_fail(store, job->error, "the index of a segment could not be written");
@@ -174,7 +184,8 @@ void
 roll_retry(struct store *store)
 {
 	if (store->seal_retry_ms != 0 && store->now_ms >= store->seal_retry_ms) {
-		store->seal_retry_ms = 0;
+		/* until it is back it counts as failed */
+		store->seal_retry_ms = UINT64_MAX;
 		worker_send(&store->helper_thread, &store->sealing->mail);
 	}
 	if (store->prepare_retry_ms != 0)

@@ -9,14 +9,12 @@
 #define WINDOW_SIZE ((size_t)1024 * 1024)
 
 int
-scan_open(struct scan *scan, struct disk *disk, uint64_t id)
+scan_open_path(struct scan *scan, struct disk *disk, const char *path, uint64_t id)
 {
-	char path[PATH_MAX_SIZE];
 	int64_t size;
 	int error;
 
 	*scan = (struct scan){.id = id};
-	segment_path(path, id);
 	error = disk_open(disk, path, DISK_READ, &scan->file);
 	if (error < 0)
 		return error;
@@ -27,6 +25,15 @@ scan_open(struct scan *scan, struct disk *disk, uint64_t id)
 	}
 	scan->size = (uint64_t)size;
 	return 0;
+}
+
+int
+scan_open(struct scan *scan, struct disk *disk, uint64_t id)
+{
+	char path[PATH_MAX_SIZE];
+
+	segment_path(path, id);
+	return scan_open_path(scan, disk, path, id);
 }
 
 void
@@ -93,6 +100,29 @@ scan_batch(struct scan *scan, uint64_t offset, struct batch_record *batch, uint6
 	if (scan->error != 0)
 		return scan->error;
 	return batch_read(octets, offset, scan->salt, batch, padded, each, context);
+}
+
+int
+scan_records(struct scan *scan, uint64_t *offset, uint64_t until,
+	     int (*each)(void *context, const struct record *record), void *context)
+{
+	int error = 0;
+
+	while (*offset < until && error == 0) {
+		struct bytes octets = scan_view(scan, *offset, RECORD_HEADER_SIZE);
+		struct record record;
+
+		if (octets.n == RECORD_HEADER_SIZE)
+			octets = scan_view(scan, *offset, le32_load(octets.p + RECORD_AT_SIZE));
+		if (scan->error != 0)
+			return scan->error;
+		error = record_decode(&record, octets, scan->salt);
+		if (error == 0)
+			error = each(context, &record);
+		if (error == 0)
+			*offset += record.size;
+	}
+	return error;
 }
 
 bool

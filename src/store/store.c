@@ -5,6 +5,7 @@
  * the writer is busy waits and grows.
  */
 #include "checkpoint.h"
+#include "merge.h"
 #include "roll.h"
 
 #include <errno.h>
@@ -21,6 +22,8 @@ store_options_default(void)
 		.flush_when_idle = true,
 		.file_size = 64 * 1024 * 1024,
 		.checkpoint_size = 256 * 1024 * 1024,
+		.garbage_percent = 50,
+		.garbage_files = 3,
 		.unit_max = 64 * 1024 * 1024,
 		.node_name = "pannier",
 	};
@@ -45,6 +48,7 @@ batch_arrived(struct store *store, struct mail *mail)
 		store->ops->stable(store->context, last);
 		checkpoint_send(store);
 		cold_retry(store);
+		merge_resume(store);
 	} else {
 		store_fail(store, error, "the log could not be written");
 	}
@@ -119,6 +123,10 @@ store_submit(struct store *store, struct now now, bool input_waits)
 	store->now_ms = now.monotonic_ms;
 	store->wall_ms = now.wall_ms;
 	roll_retry(store);
+	/* a checkpoint has an LSN of its own, also when nothing happens */
+	if (store->checkpoints.forced && !has_records(store) && store->spare != NULL &&
+	    checkpoint_is_due(store))
+		append_epoch(store, store->superblock.term, store->next_lsn - 1);
 	if (!has_records(store) || store->failed)
 		return;
 	if (store->filling->opened_ms == 0)
@@ -247,6 +255,7 @@ store_free(struct store *store)
 	}
 	xfree(store->segments);
 	roll_fini(store);
+	merge_fini(store);
 	reader_free(&store->reader);
 	if (store->next != NULL) {
 		disk_close(&store->next->file);
@@ -435,6 +444,9 @@ store_close(struct store **closed, bool clean)
 	if (clean && error == 0)
 		error = checkpoint_clean(store);
 	settle_threads(store);
+	/* what arrived may have sent more: a checkpoint, and files that go with it */
+	while (store_work(store))
+		store_receive(store);
 	checkpoint_drop(store);
 	store_free(store);
 	*closed = NULL;

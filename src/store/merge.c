@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The course of a merge. The helper lists the queues of the sources; then a checkpoint is taken, and what
+ * it knows to be settled may be left out: the marks are on disk before the messages are gone. Then the
+ * helper copies, step by step, while messages are settled and read as ever; at the end the sources' place
+ * is taken by one segment with what is open in both by then.
+ *
+ * A source is covered by the second-newest checkpoint, so that a start that must do without the newest
+ * one still needs nothing of it but messages.
+ */
+#include "merge.h"
+
+#include <errno.h>
+
+#include "checkpoint.h"
+
+/* ---- the end ---- */
+
+static void
+set_merging(struct store *store, const struct merge_job *job, bool merging)
+{
+	for (size_t i = 0; i < job->source_count; i++) {
+		struct segment *segment = segment_by_id(store, job->sources[i].id);
+
+		assert(segment != NULL);
+		segment->merging = merging;
+	}
+}
+
+static void
+give_up(struct store *store)
+{
+	set_merging(store, store->merge, false);
+	merge_job_fini(store->merge);
+	store->merge = NULL;
+	store->merge_state = MERGE_IDLE;
+}
+
+static void
+take_place(struct store *store)
+{
+	struct merge_job *job = store->merge;
+	struct segment *left = segment_by_id(store, job->header.id);
+	struct segment *right = job->header.swallowed == 0
+					? NULL
+					: segment_by_id(store, job->header.swallowed);
+	uint64_t refs = left->live_refs + (right == NULL ? 0 : right->live_refs);
+
+	log_debug("store: compacted log/%010llu.seg octets=%llu messages=%llu",
+		  (unsigned long long)job->header.id, (unsigned long long)job->end,
+		  (unsigned long long)job->live_refs);
+	/* what was settled since the marks were taken is off the sources already; what was kept is the truth */
+	if (refs > job->live_refs) {
+		log_warn("store: log/%010llu.seg was said to have %llu messages, it has %llu",
+			 (unsigned long long)job->header.id, (unsigned long long)refs,
+			 (unsigned long long)job->live_refs);
+		refs = job->live_refs;
+	}
+	left->generation = job->header.generation;
+	left->salt = job->salt;
+	left->last_lsn = job->header.last_lsn;
+	left->end = left->capacity = left->written = job->end;
+	left->live = job->live_refs == 0 ? 0 : job->live / job->live_refs * refs;
+	left->live_refs = refs;
+	left->empty_lsn = 0;
+	if (right != NULL)
+		segment_remove(store, right);
+	store->merged_octets += job->end - SEGMENT_HEADER_SIZE;
+	job->source_count = 1;
+	give_up(store);
+}
+
+static void
+step_arrived(struct store *store, struct mail *mail)
+{
+	struct merge_job *job = container_of(mail, struct merge_job, mail);
+	int error = job->error;
+
+	if (error == -ENOSPC && !job->done) {
+		log_warn("store: no room to compact log/%010llu.seg",
+			 (unsigned long long)job->header.id);
+		give_up(store);
+		return;
+	}
+	if (error != 0) {
+		store_fail(store, error, "the log could not be compacted");
+		return;
+	}
+	if (job->done) {
+		take_place(store);
+		reclaim(store);
+		merge_consider(store);
+		return;
+	}
+	if (store->closing) {
+		give_up(store);
+		return;
+	}
+	/* publishers go first */
+	if (store->spare == NULL && store->filling->opened_ms != 0 &&
+	    store->now_ms > store->filling->opened_ms + store->options.flush_interval_ms)
+		store->merge_state = MERGE_PAUSED;
+	else
+		worker_send(&store->helper_thread, &job->mail);
+}
+
+void
+merge_resume(struct store *store)
+{
+	if (store->merge_state != MERGE_PAUSED)
+		return;
+	store->merge_state = MERGE_COPYING;
+	worker_send(&store->helper_thread, &store->merge->mail);
+}
+
+/* ---- the beginning ---- */
+
+static void
+list_arrived(struct store *store, struct mail *mail)
+{
+	struct merge_job *job = container_of(mail, struct merge_job, mail);
+
+	if (job->error != 0) {
+		store_fail(store, job->error, "the index of a segment could not be read");
+		return;
+	}
+	store->merge_state = MERGE_LISTED;
+	store->checkpoints.forced = true;
+}
+
+static void
+add_source(struct merge_job *job, struct segment *segment)
+{
+	segment->merging = true;
+	job->sources[job->source_count].id = segment->id;
+	job->sources[job->source_count].end = segment->end;
+	job->sources[job->source_count].generation = segment->generation;
+	job->sources[job->source_count].salt = segment->salt;
+	job->source_count++;
+	job->header.generation =
+		(uint32_t)max_u64(job->header.generation, segment->generation + 1);
+	job->header.last_lsn = segment->last_lsn;
+}
+
+static void
+begin_merge(struct store *store, struct segment *left, struct segment *right)
+{
+	struct merge_job *job = xcalloc(1, sizeof(*job));
+
+	*job = (struct merge_job){
+		.mail = {.run = run_merge_list, .arrive = list_arrived},
+		.disk = store->disk,
+		.reader = store->reader,
+		.header = {.id = left->id,
+			   .first_lsn = left->first_lsn,
+			   .term = store->superblock.term,
+			   .created_ms = store->wall_ms},
+	};
+	memcpy(job->header.uuid, store->superblock.uuid, STORE_UUID_SIZE);
+	buf_init(&job->out, 0);
+	add_source(job, left);
+	if (right != NULL) {
+		add_source(job, right);
+		job->header.swallowed = right->id;
+	}
+	job->salt = segment_salt(job->header.uuid, job->header.id, job->header.generation);
+	store->merge = job;
+	store->merge_state = MERGE_LISTING;
+	worker_send(&store->helper_thread, &job->mail);
+}
+
+/* The sizes of all segments; whether a checkpoint would make more of them eligible. */
+static bool
+list_sizes(const struct store *store, struct merge_size *sizes)
+{
+	uint64_t covered = checkpoint_covered(store);
+	bool waits = false;
+
+	for (size_t i = 0; i < store->segment_count; i++) {
+		const struct segment *segment = store->segments[i];
+		bool sealed = segment->file == NULL && segment->tail == NULL;
+
+		sizes[i] = (struct merge_size){
+			.octets = segment->end - SEGMENT_HEADER_SIZE,
+			.live = segment->live,
+			.eligible = sealed && segment->last_lsn <= covered,
+		};
+		waits = waits || (sealed && segment->last_lsn > covered &&
+				  segment->live * 2 < sizes[i].octets);
+	}
+	return waits;
+}
+
+void
+merge_consider(struct store *store)
+{
+	struct merge_size *sizes;
+	enum merge_choice choice = MERGE_NOTHING;
+	size_t left = 0;
+	bool waits;
+
+	if (store->merge_state != MERGE_IDLE || store->closing || store->failed ||
+	    store->segment_count < store->options.garbage_files)
+		return;
+	sizes = xmalloc(store->segment_count * sizeof(*sizes));
+	waits = list_sizes(store, sizes);
+	if (merge_is_due(sizes, store->segment_count, store->options.garbage_percent,
+			 store->options.garbage_files)) {
+		choice = merge_plan(sizes, store->segment_count,
+				    store->options.file_size - SEGMENT_HEADER_SIZE, &left);
+		if (choice == MERGE_NOTHING && waits)
+			store->checkpoints.forced = true;
+	}
+	xfree(sizes);
+	if (choice != MERGE_NOTHING)
+		begin_merge(store, store->segments[left],
+			    choice == MERGE_PAIR ? store->segments[left + 1] : NULL);
+}
+
+void
+merge_at_checkpoint(struct store *store)
+{
+	struct merge_job *job = store->merge;
+
+	if (store->merge_state != MERGE_LISTED)
+		return;
+	for (size_t i = 0; i < job->queue_count; i++) {
+		struct merge_queue *queue = &job->queues[i];
+		const struct queue_log *log = queue_log_find(store, queue->id);
+
+		queue->gone = log == NULL;
+		if (log == NULL)
+			continue;
+		qseq_set_fini(&queue->settled);
+		qseq_set_copy_range(&queue->settled, &log->settled, queue->first, queue->last);
+	}
+	store->merge_state = MERGE_MARKED;
+}
+
+void
+merge_after_checkpoint(struct store *store, bool written)
+{
+	struct merge_job *job = store->merge;
+
+	if (store->merge_state == MERGE_MARKED && written && !store->closing) {
+		store->merge_state = MERGE_COPYING;
+		job->mail = (struct mail){.run = run_merge_step, .arrive = step_arrived};
+		worker_send(&store->helper_thread, &job->mail);
+	} else if (store->merge_state == MERGE_MARKED) {
+		give_up(store);
+	}
+	merge_consider(store);
+}
+
+void
+merge_fini(struct store *store)
+{
+	if (store->merge == NULL)
+		return;
+	merge_job_fini(store->merge);
+	store->merge = NULL;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which segments to merge: a pure function of their sizes, so that it can be read, and tested, alone.
+ */
+#include "merge.h"
+
+static uint64_t
+garbage(const struct merge_size *size)
+{
+	return size->octets - min_u64(size->octets, size->live);
+}
+
+bool
+merge_is_due(const struct merge_size *sizes, size_t count, uint32_t percent, uint32_t files)
+{
+	uint64_t octets = 0;
+	uint64_t dead = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		octets += sizes[i].octets;
+		dead += garbage(&sizes[i]);
+	}
+	return count >= files && dead * 100 >= octets * percent && dead > 0;
+}
+
+/* The neighbours that fit into one segment and give the most back. */
+static bool
+best_pair(const struct merge_size *sizes, size_t count, uint64_t limit, size_t *left)
+{
+	uint64_t best = 0;
+
+	for (size_t i = 0; i + 1 < count; i++) {
+		uint64_t gain = garbage(&sizes[i]) + garbage(&sizes[i + 1]);
+
+		if (!sizes[i].eligible || !sizes[i + 1].eligible || gain <= best ||
+		    sizes[i].live + sizes[i + 1].live > limit)
+			continue;
+		best = gain;
+		*left = i;
+	}
+	return best > 0;
+}
+
+/* The one that gives the most back, when that is worth the copy. */
+static bool
+best_alone(const struct merge_size *sizes, size_t count, size_t *left)
+{
+	uint64_t best = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t gain = garbage(&sizes[i]);
+
+		if (!sizes[i].eligible || gain <= best || gain * 4 < sizes[i].octets)
+			continue;
+		best = gain;
+		*left = i;
+	}
+	return best > 0;
+}
+
+enum merge_choice
+merge_plan(const struct merge_size *sizes, size_t count, uint64_t limit, size_t *left)
+{
+	if (best_pair(sizes, count, limit, left))
+		return MERGE_PAIR;
+	return best_alone(sizes, count, left) ? MERGE_ALONE : MERGE_NOTHING;
+}
