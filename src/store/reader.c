@@ -73,8 +73,48 @@ slot_open(struct reader *reader, struct reader_slot *slot, uint64_t id)
 		return error;
 	slot->has_footer = error == 0;
 	slot->salt = header.salt;
+	slot->generation = header.generation;
 	slot->id = id;
 	return 0;
+}
+
+/* Writes a new footer behind the batches or records, of which the old trailer says where they end. */
+static int
+build_anew(struct reader *reader, const struct reader_slot *slot)
+{
+	struct disk_file *file;
+	struct scan scan;
+	char path[PATH_MAX_SIZE];
+	int error;
+
+	segment_path(path, slot->id);
+	error = disk_open(reader->disk, path, DISK_WRITE, &file);
+	if (error != 0)
+		return error;
+	error = scan_open(&scan, reader->disk, slot->id);
+	if (error == 0) {
+		scan.salt = slot->salt;
+		error = footer_build(file, &scan, slot->footer.end, slot->footer.last_lsn,
+				     slot->generation);
+		scan_close(&scan);
+	}
+	disk_close(&file);
+	return error;
+}
+
+int
+reader_rebuild(struct reader *reader, struct reader_slot **rebuilt)
+{
+	struct reader_slot slot = **rebuilt;
+	int error;
+
+	if (!slot.has_footer)
+		return -EBADMSG;
+	log_warn("store: the index of log/%010llu.seg is damaged: it is built anew",
+		 (unsigned long long)slot.id);
+	error = build_anew(reader, &slot);
+	reader_forget(reader, slot.id);
+	return error == 0 ? reader_open(reader, slot.id, rebuilt) : error;
 }
 
 int
@@ -264,9 +304,9 @@ read_large(struct read_job *job, struct read_item *item, struct reader_slot *slo
 		job->error = (int)end;
 	/* its size may be damaged */
 	else if (octets.n == RECORD_HEADER_SIZE)
-		octets = read_at(job, slot, scratch, start,
-				 min_u64(le32_load(octets.p + RECORD_AT_SIZE),
-					 (uint64_t)end - start));
+		octets = read_at(
+			job, slot, scratch, start,
+			min_u64(le32_load(octets.p + RECORD_AT_SIZE), (uint64_t)end - start));
 	if (job->error == 0 && !take_record(job, item, slot, octets, start))
 		leave_out(job, item, slot);
 }
@@ -316,7 +356,7 @@ void
 run_read(struct mail *mail)
 {
 	struct read_job *job = container_of(mail, struct read_job, mail);
-	struct reader_slot *slot;
+	struct reader_slot *slot = NULL;
 	int result = 0;
 
 	if (job->tail_segment != 0) {
@@ -327,6 +367,7 @@ run_read(struct mail *mail)
 	}
 	job->next = job->from;
 	for (uint32_t i = 0; i < job->segment_count && job->item_count == 0 && result == 0; i++) {
+		slot = NULL;
 		result = reader_open(job->reader, job->segments[i], &slot);
 		/* it was merged into the one before while this waited */
 		if (result == -ENOENT) {
@@ -335,6 +376,12 @@ run_read(struct mail *mail)
 		}
 		if (result == 0)
 			result = find_in_segment(job, slot);
+		if (result == -EBADMSG && slot != NULL) {
+			job->item_count = 0;
+			result = reader_rebuild(job->reader, &slot);
+			if (result == 0)
+				result = find_in_segment(job, slot);
+		}
 		if (result >= 0 && job->item_count > 0)
 			read_items(job, slot);
 	}
@@ -410,13 +457,19 @@ run_locate(struct mail *mail)
 	job->counts = xcalloc(job->segment_count + 1, sizeof(*job->counts));
 	for (uint32_t i = 0; i < job->segment_count && job->error == 0; i++) {
 		struct segment_count *count = &job->counts[job->count_count];
-		struct reader_slot *slot;
+		struct reader_slot *slot = NULL;
 
 		*count = (struct segment_count){.id = job->segments[i]};
 		job->error = reader_open(job->reader, job->segments[i], &slot);
 		if (job->error == 0)
 			job->error = locate_in(job, slot, count);
-		else if (job->error == -ENOENT)
+		if (job->error == -EBADMSG && slot != NULL) {
+			*count = (struct segment_count){.id = job->segments[i]};
+			job->error = reader_rebuild(job->reader, &slot);
+			if (job->error == 0)
+				job->error = locate_in(job, slot, count);
+		}
+		if (job->error == -ENOENT)
 			job->error = 0; // merged into the one before
 		job->count_count += count->refs != 0;
 	}

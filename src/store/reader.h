@@ -16,6 +16,7 @@ struct reader_slot {
 	struct footer footer;
 	bool has_footer;
 	uint32_t salt;
+	uint32_t generation;
 };
 
 struct reader {
@@ -29,6 +30,8 @@ struct reader *reader_new(struct disk *disk);
 void reader_free(struct reader **reader);
 /* The segment's file, and its footer if it has one; valid until the next call. 0 or a negative errno. */
 int reader_open(struct reader *reader, uint64_t id, struct reader_slot **slot) MUST_CHECK;
+/* The slot's footer turned out to be damaged: builds it anew. 0 with *slot, or a negative errno. */
+int reader_rebuild(struct reader *reader, struct reader_slot **slot) MUST_CHECK;
 /* The file is going, or became another. */
 void reader_forget(struct reader *reader, uint64_t id);
 

@@ -10,6 +10,7 @@
 struct remove_job {
 	struct mail mail;
 	struct disk *disk;
+	struct reader *reader;
 	uint64_t id;
 };
 
@@ -20,6 +21,8 @@ run_remove(struct mail *mail)
 	char path[PATH_MAX_SIZE];
 	int error;
 
+	/* an open file takes its room on */
+	reader_forget(job->reader, job->id);
 	segment_path(path, job->id);
 	error = disk_unlink(job->disk, path);
 	/* before the next checkpoint, which does not know it: recovery could not say where it ends */
@@ -45,6 +48,7 @@ remove_segment(struct store *store, struct segment *segment)
 	*job = (struct remove_job){
 		.mail = {.run = run_remove, .arrive = remove_arrived},
 		.disk = store->disk,
+		.reader = store->reader,
 		.id = segment->id,
 	};
 	assert(segment->live_refs == 0);

@@ -133,13 +133,12 @@ compare_ids(const void *a, const void *b)
 static int
 read_header(struct scan *scan, struct segment_header *header)
 {
-	struct bytes octets = scan_view(scan, 0, SEGMENT_HEADER_SIZE);
+	uint8_t octets[SEGMENT_HEADER_SIZE];
+	int64_t n = disk_read(scan->file, octets, sizeof(octets), 0);
 
-	if (scan->error != 0)
-		return scan->error;
-	if (octets.n < SEGMENT_HEADER_SIZE)
-		return -EBADMSG;
-	return segment_header_decode(header, octets.p);
+	if (n < 0)
+		return (int)n;
+	return n < SEGMENT_HEADER_SIZE ? -EBADMSG : segment_header_decode(header, octets);
 }
 
 void
@@ -341,8 +340,7 @@ drop_swallowed(struct recovery *r)
 	struct store *store = r->store;
 
 	for (size_t i = 0; i < store->segment_count; i++) {
-		struct segment *swallowed =
-			segment_by_id(store, store->segments[i]->swallowed);
+		struct segment *swallowed = segment_by_id(store, store->segments[i]->swallowed);
 
 		if (swallowed == NULL)
 			continue;

@@ -408,13 +408,16 @@ static int
 write_rest(struct store *store)
 {
 	store->prepare_retry_ms = 0;
-	while ((has_records(store) || store->sealing != NULL) && !store->failed) {
+	while (has_records(store) && !store->failed) {
 		hand_over(store);
 		settle_threads(store);
-		if (store->waits_for_segment && store->prepare_retry_ms != 0)
+		if (store->waits_for_segment &&
+		    (store->prepare_retry_ms != 0 || store->seal_retry_ms != 0))
 			return -ENOSPC;
 	}
-	return store->failed ? -EIO : 0;
+	if (store->failed)
+		return -EIO;
+	return store->seal_retry_ms != 0 ? -ENOSPC : 0;
 }
 
 /* The last checkpoint: with it the next start has nothing to read again. */
