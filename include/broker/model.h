@@ -66,6 +66,7 @@ struct broker {
 	bool dispatching;	 // inside broker_dispatch(): no entry point may be called
 	bool recovering;	 // definitions and messages are being read back
 	struct store *store;	 // borrows; NULL: nothing is kept
+	unsigned alarms;	 // enum alarm, or-ed: whoever publishes must wait
 	uint64_t effect_lsn;	 // of the latest record; what answers a method sets it to 0 before
 };
 
@@ -275,6 +276,7 @@ struct queue {
 	struct list
 		takers; // those that may take now, by priority, then by turn: struct consumer.taker
 	uint64_t taken_ms; // when a consumer took the last message
+	uint64_t read_ms;  // when messages came back from the disk last
 	struct list
 		yielders; // publishers that wait for this queue to shrink: struct yielder.of_queue
 	/* counters, since the start */

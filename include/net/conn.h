@@ -41,7 +41,7 @@ struct conn_ops {
 /* Why a connection is not read. */
 enum conn_pause {
 	CONN_PAUSE_HOLD = 1,	 // an answer waits for an lsn or a read; input waits behind it
-	CONN_PAUSE_MEMORY = 2,	 // a publisher while memory is short
+	CONN_PAUSE_ALARM = 2,	 // a publisher while memory or the disk is low
 	CONN_PAUSE_YIELD = 4,	 // a publisher ahead of its consumers: one budget each millisecond
 	CONN_PAUSE_OUTPUT = 8,	 // its own answers pile up unread
 	CONN_PAUSE_CLOSING = 16, // nothing more is wanted from it

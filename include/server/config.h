@@ -150,6 +150,11 @@ struct config {
 	double memory_relative;	  // share of the memory there is
 	uint64_t memory_override; // bytes to take for the memory there is; 0: ask the system
 
+	/* disk; the first is made of the others */
+	uint64_t disk_free_limit; // bytes that should be free
+	uint64_t disk_absolute;	  // bytes
+	double disk_relative;	  // multiple of the memory there is; 0: not given
+
 	/* log; the first two are made of the others */
 	char *log_path;		  // owns; NULL: stderr
 	enum log_level log_level; // of what is logged

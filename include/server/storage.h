@@ -6,6 +6,7 @@
 #pragma once
 
 #include "broker/broker.h"
+#include "server/disk_watch.h"
 #include "store/store.h"
 #include "util/disk.h"
 
@@ -13,7 +14,8 @@ struct storage {
 	struct broker *broker; // borrows
 	struct disk *disk;     // owns
 	struct store *store;   // owns
-	bool failed;	       // the log could not be written: the process must end
+	struct disk_watch watch;
+	bool failed; // the log could not be written: the process must end
 };
 
 /* Opens the store on the disk, which it takes over, and reads everything back into the broker. 0; or

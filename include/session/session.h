@@ -62,6 +62,8 @@ void session_accept(struct session *session, struct conn *conn);
 void session_effects(struct session *session);
 /* The next turn has something to do that no event will announce: memory came back after the effects. */
 bool session_work_left(struct session *session);
+/* Whether anybody has published since the last call. */
+bool session_has_published(struct session *session);
 /* Closes every connection with 320 and the text behind "CONNECTION_FORCED - "; each ends when its peer
  * answers, or by its close deadline. */
 void session_close_all(struct session *session, const char *text);

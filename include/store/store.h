@@ -32,9 +32,9 @@ struct store_options {
 	bool flush_when_idle;	   // write as soon as the writer is idle and no input waits (true)
 	uint64_t file_size;	   // octets of a segment (64 MiB)
 	uint64_t checkpoint_size; // octets of log after which a checkpoint is made (256 MiB)
-	uint32_t garbage_percent;   // garbage in all segments at which they are compacted (50)
-	uint32_t garbage_files;	    // segments that there must be for that (3)
-	uint32_t unit_max;	    // octets of one unit (64 MiB)
+	uint32_t garbage_percent; // garbage in all segments at which they are compacted (50)
+	uint32_t garbage_files;	  // segments that there must be for that (3)
+	uint32_t unit_max;	  // octets of one unit (64 MiB)
 	const char *node_name;	  // borrows for good
 };
 
@@ -105,6 +105,9 @@ struct store_ops {
 	void (*stable)(void *context, uint64_t lsn);
 	/* Space ran short (true: publishers must stop) or is there again. */
 	void (*short_of_space)(void *context, bool is_short);
+	/* Octets free on the disk, as store_ask_space() asked or after a segment was made; negative: they could not
+	 * be found out. NULL: nobody wants to know. */
+	void (*free_space)(void *context, int64_t octets);
 	/* The log could not be written: nothing after `stable` may be believed, the process must end. */
 	void (*failed)(void *context, int error, const char *what);
 };
@@ -137,6 +140,10 @@ void store_submit(struct store *store, struct now now, bool input_waits);
 uint64_t store_due_ms(const struct store *store);
 /* More is waiting to be written than there should be: publishers to durable queues must not be read. */
 bool store_is_full(const struct store *store);
+/* Asks the helper thread for ops.free_space. low: little is free, so from now on files without use go and others
+ * are compacted sooner than usual; to be called again, about once a second, while that is so and once when it
+ * is over. */
+void store_ask_space(struct store *store, bool low);
 /* For tests without threads: does what the threads have to do now; whether there was anything. */
 bool store_work(struct store *store);
 

@@ -22,6 +22,12 @@ struct late {
 
 /* How many queues are looked at in search of one that can do without its window. */
 #define EVICT_TRIES 8
+/* What was read is spared for so long: else each message that is taken could cost a whole read, while
+ * others publish. Where no consumer is there to take it, only up to so many times the cache's size. */
+#define SPARE_MS 1000
+#define SPARE_CACHES 4
+/* What part of a window is read for basic.get alone. */
+#define GET_PART 16
 
 /* ---- late entries ---- */
 
@@ -155,6 +161,19 @@ evict(struct queue *q)
 		list_remove(&q->vhost->broker->resident, &q->resident);
 }
 
+static bool
+is_spared(const struct queue *q)
+{
+	const struct broker *broker = q->vhost->broker;
+
+	if (q->log == NULL || q->log->reading || !list_empty(&q->takers))
+		return true;
+	if (q->read_ms == 0 || broker->now.monotonic_ms - q->read_ms >= SPARE_MS)
+		return false;
+	return !list_empty(&q->consumers) ||
+	       broker->resident_octets / SPARE_CACHES <= broker->options.cache_size;
+}
+
 void
 cold_evict(struct broker *broker)
 {
@@ -166,7 +185,7 @@ cold_evict(struct broker *broker)
 			return;
 		list_remove(&broker->resident, &q->resident);
 		list_append(&broker->resident, &q->resident);
-		if (list_empty(&q->takers) && q->log != NULL && !q->log->reading)
+		if (!is_spared(q))
 			evict(q);
 	}
 }
@@ -181,6 +200,8 @@ queue_refill(struct queue *q)
 	if (q->log == NULL || q->log->cold_count == 0 || q->ready_count > QUEUE_WINDOW_COUNT / 2 ||
 	    octets < QUEUE_WINDOW_OCTETS / 2)
 		return;
+	if (list_empty(&q->takers))
+		octets /= GET_PART;
 	store_read(q->vhost->broker->store, q->log, (uint32_t)(QUEUE_WINDOW_COUNT - q->ready_count),
 		   octets);
 }
@@ -204,8 +225,8 @@ broker_read_end(struct broker *broker, struct queue_log *log)
 {
 	struct queue *q = log->owner;
 
-	(void)broker;
 	assert(q != NULL);
+	q->read_ms = broker->now.monotonic_ms;
 	if (log->cold_count == 0) {
 		late_release(q, QSEQ_MAX + 1);
 		q->flags &= ~(unsigned)QUEUE_COLD;

@@ -237,6 +237,12 @@ finish_log(struct config *config)
 	buf_fini(&path);
 }
 
+static uint64_t
+there_is(const struct config *config)
+{
+	return config->memory_override != 0 ? config->memory_override : memory_there_is("");
+}
+
 /* 0 would be no limit, but a share of 0 asks for the least one. */
 static void
 finish_memory(struct config *config)
@@ -245,16 +251,27 @@ finish_memory(struct config *config)
 		settings_find(&config->settings, "vm_memory_high_watermark.absolute");
 	const struct setting *relative =
 		settings_find(&config->settings, "vm_memory_high_watermark.relative");
-	uint64_t there_is = config->memory_override;
 
 	if (absolute != NULL && (relative == NULL || relative->rank <= absolute->rank)) {
 		config->broker.memory_limit = config->memory_absolute;
 		return;
 	}
-	if (there_is == 0)
-		there_is = memory_there_is("");
 	config->broker.memory_limit =
-		max_u64(1, (uint64_t)((double)there_is * config->memory_relative));
+		max_u64(1, (uint64_t)((double)there_is(config) * config->memory_relative));
+}
+
+static void
+finish_disk(struct config *config)
+{
+	const struct setting *absolute =
+		settings_find(&config->settings, "disk_free_limit.absolute");
+	const struct setting *relative =
+		settings_find(&config->settings, "disk_free_limit.relative");
+
+	config->disk_free_limit = config->disk_absolute;
+	if (relative != NULL && (absolute == NULL || absolute->rank <= relative->rank))
+		config->disk_free_limit =
+			(uint64_t)((double)there_is(config) * config->disk_relative);
 }
 
 static void
@@ -329,6 +346,7 @@ build(struct config *config, char *error)
 	finish_names(config);
 	finish_log(config);
 	finish_memory(config);
+	finish_disk(config);
 	finish_listeners(config, &config->tcp_listeners);
 	finish_listeners(config, &config->tls_listeners);
 	finish_ciphers(&config->tls);
@@ -435,6 +453,7 @@ config_reload(struct config *config, char *error)
 			exchange((char *)config + option_rows[i].offset,
 				 (char *)&fresh + option_rows[i].offset, option_rows[i].size);
 	config->broker.memory_limit = fresh.broker.memory_limit;
+	config->disk_free_limit = fresh.disk_free_limit;
 	config->log_level = fresh.log_level;
 	exchange(&config->tls.cipher_list, &fresh.tls.cipher_list, sizeof(char *));
 	exchange(&config->settings, &fresh.settings, sizeof(fresh.settings));

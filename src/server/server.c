@@ -223,6 +223,7 @@ open_storage(struct server *s, disk_maker *make_disk)
 		return -1;
 	if (loop_on_mailbox(s->loop, store_mailbox(s->storage.store)) < 0)
 		return fail("cannot watch the store");
+	disk_watch_set_limit(&s->storage.watch, s->config->disk_free_limit);
 	store_start(s->storage.store);
 	return 0;
 }
@@ -342,6 +343,7 @@ on_reload_signal(void *context)
 	}
 	log_set_level(s->config->log_level);
 	s->broker->options = s->config->broker;
+	disk_watch_set_limit(&s->storage.watch, s->config->disk_free_limit);
 	buf_init(&error, 0);
 	if (load_tls(s, &error) < 0)
 		log_error("reload: %s; the old certificate stays in use, the rest is reloaded",
@@ -432,6 +434,7 @@ server_loop(struct server *s)
 		loop_wait(s->loop, turn_wait_ms(&turn, now));
 		now = clock_read();
 		turn_run(&turn, now);
+		disk_watch_turn(&s->storage.watch, session_has_published(s->session));
 		if (mem_held() != s->trimmed_at && !deadline_is_set(&s->trim_deadline))
 			deadline_set(&s->deadlines, &s->trim_deadline,
 				     now.monotonic_ms + TRIM_DELAY_MS);

@@ -51,12 +51,17 @@ on_stable(void *context, uint64_t lsn)
 static void
 on_short_of_space(void *context, bool is_short)
 {
-	(void)context;
-	if (is_short)
-		log_error(
-			"the disk is full: publishers to durable queues wait until there is room");
-	else
-		log_info("the disk has room again: publishers go on");
+	struct storage *storage = context;
+
+	disk_watch_short(&storage->watch, is_short);
+}
+
+static void
+on_free_space(void *context, int64_t octets)
+{
+	struct storage *storage = context;
+
+	disk_watch_told(&storage->watch, octets);
 }
 
 static void
@@ -75,6 +80,7 @@ static const struct store_ops ops = {
 	.snapshot = on_snapshot,
 	.stable = on_stable,
 	.short_of_space = on_short_of_space,
+	.free_space = on_free_space,
 	.failed = on_failed,
 };
 
@@ -86,6 +92,7 @@ storage_open(struct storage *storage, struct disk *disk, struct broker *broker,
 	int code;
 
 	*storage = (struct storage){.broker = broker, .disk = disk};
+	disk_watch_init(&storage->watch, broker, options->file_size);
 	broker->recovering = true;
 	code = store_open(&storage->store, disk, options, &ops, storage, error);
 	if (code != 0) {
@@ -94,7 +101,7 @@ storage_open(struct storage *storage, struct disk *disk, struct broker *broker,
 		return code;
 	}
 	broker_end_recovery(broker);
-	broker->store = storage->store;
+	broker->store = storage->watch.store = storage->store;
 	broker_set_stable(broker, store_stable(storage->store));
 	if (!store_is_new(storage->store))
 		log_info("recovered queues=%llu messages=%llu ms=%llu",
@@ -111,6 +118,7 @@ storage_close(struct storage *storage, bool clean)
 
 	if (storage->store == NULL)
 		return;
+	disk_watch_fini(&storage->watch);
 	error = store_close(&storage->store, clean && !storage->failed);
 	if (error != 0)
 		log_error("the store was not closed cleanly: %s", strerror(-error));

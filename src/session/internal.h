@@ -37,9 +37,9 @@ struct session {
 	struct map replies;	 // struct reply_consumer by token
 	struct list cancelled;	 // consumers ended by the broker: struct consumer.stalled, counted
 	struct list held;	 // connections that wait for an lsn: struct connection.held
-	struct list blocked;	 // publishers stopped for memory: struct connection.blocked
+	struct list blocked;	 // publishers stopped by an alarm: struct connection.blocked
 	struct list waiting;	 // publishers that wait for the store: struct connection.waiting
-	bool memory_alarm;	 // the memory limit was reached, and there is no room yet
+	bool published;		 // somebody has, since session_has_published()
 	struct pool connections_pool;
 	struct pool channels_pool;
 	uint64_t channel_count;
@@ -435,8 +435,8 @@ struct connection {
 	uint32_t body_done;	      // how many of them came
 	uint64_t hold_lsn;	      // input waits until this is stable; 0: no hold
 	struct bytes hold_answer;     // owns; the frame that goes out then
-	struct queue *hold_queue;     // counts; it waits for a message of this one as well; NULL: not
-	struct yielder yielder;	      // waits for consumers of a queue
+	struct queue *hold_queue; // counts; it waits for a message of this one as well; NULL: not
+	struct yielder yielder;	  // waits for consumers of a queue
 	struct deadline yield_deadline;
 	struct deadline deadline;      // handshake, close
 	const char *refused_mechanism; // a login that was refused by it is answered at the deadline
@@ -509,9 +509,10 @@ void connection_hold_frame(struct connection *connection, uint64_t lsn);
 void connection_hold_for_read(struct connection *connection, struct queue *queue);
 /* Releases the hold when what it waits for is there; whether it did. */
 bool connection_release(struct connection *connection);
-/* Memory is there again: a blocked publisher is told and goes on. */
+/* An alarm is on: a publisher is told, and not read. */
+void connection_block(struct connection *connection);
+/* No alarm is on: a blocked publisher is told and goes on. */
 void connection_unblock(struct connection *connection);
-
 /* The store has room: a publisher goes on. */
 void connection_stop_waiting(struct connection *connection);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why a connection's input stops for a while: an answer that waits for an lsn (the hold of
- * DECISIONS.md), a publisher while memory is short, ahead of the disk, or ahead of its consumers.
+ * DECISIONS.md), a publisher while an alarm is on, ahead of the disk, or ahead of its consumers.
  */
+#include "broker/alarms.h"
 #include "internal.h"
 #include "util/owned.h"
 
@@ -64,31 +65,40 @@ connection_release(struct connection *c)
 	return true;
 }
 
-/* ---- memory ---- */
+/* ---- alarms (amqp.md 10) ---- */
 
-/* A publisher while memory is short (amqp.md 10): it is told, and not read. */
-static void
+void
 connection_block(struct connection *c)
 {
-	struct session *session = c->session;
+	const char *reason = alarm_reason(c->session->broker->alarms);
 
-	if (!session->memory_alarm)
-		log_warn("memory limit reached: publishers wait limit=%llu",
-			 (unsigned long long)session->broker->options.memory_limit);
-	session->memory_alarm = true;
-	list_append(&session->blocked, &c->blocked);
-	conn_pause(c->conn, CONN_PAUSE_MEMORY);
+	list_append(&c->session->blocked, &c->blocked);
+	conn_pause(c->conn, CONN_PAUSE_ALARM);
 	if (c->capabilities & CLIENT_CONNECTION_BLOCKED)
 		connection_send(c, 0,
 				&(struct method){.id = METHOD_connection_blocked,
-						 .connection_blocked = {BYTES("low on memory")}});
+						 .connection_blocked = {bytes_str(reason)}});
+}
+
+/* Whether an alarm is on, that of memory included, which begins here. */
+static bool
+must_block(const struct connection *c)
+{
+	struct broker *broker = c->session->broker;
+
+	if (!(broker->alarms & ALARM_MEMORY) && broker_memory_short(broker)) {
+		log_warn("memory limit reached: publishers wait limit=%llu",
+			 (unsigned long long)broker->options.memory_limit);
+		broker->alarms |= ALARM_MEMORY;
+	}
+	return broker->alarms != 0;
 }
 
 void
 connection_unblock(struct connection *c)
 {
 	list_remove(&c->session->blocked, &c->blocked);
-	conn_resume(c->conn, CONN_PAUSE_MEMORY);
+	conn_resume(c->conn, CONN_PAUSE_ALARM);
 	if ((c->capabilities & CLIENT_CONNECTION_BLOCKED) && c->state == CONNECTION_RUNNING)
 		connection_send(c, 0, &(struct method){.id = METHOD_connection_unblocked});
 }
@@ -164,8 +174,8 @@ pauses_after_publish(struct connection *c)
 	const struct route *route;
 
 	c->published = false;
-	if (c->state == CONNECTION_RUNNING && !list_linked(&c->blocked) &&
-	    (c->session->memory_alarm || broker_memory_short(c->session->broker)))
+	c->session->published = true;
+	if (c->state == CONNECTION_RUNNING && !list_linked(&c->blocked) && must_block(c))
 		connection_block(c);
 	if (c->stored) {
 		c->stored = false;
@@ -192,7 +202,7 @@ pauses_end(struct connection *c)
 	}
 	if (list_linked(&c->blocked)) {
 		list_remove(&c->session->blocked, &c->blocked);
-		conn_resume(c->conn, CONN_PAUSE_MEMORY);
+		conn_resume(c->conn, CONN_PAUSE_ALARM);
 	}
 	if (list_linked(&c->waiting))
 		connection_stop_waiting(c);

@@ -2,6 +2,7 @@
 /*
  * The root of the layer and its part of the turn.
  */
+#include "broker/alarms.h"
 #include "internal.h"
 #include "util/owned.h"
 
@@ -123,19 +124,13 @@ release_holds(struct session *session)
 		connection_release(connection);
 }
 
-/* Octets that publishers may bring in before memory is short; after an alarm, 0 until it has fallen to
- * 95 % of the limit. */
-static size_t
+static uint64_t
 memory_room(const struct session *session)
 {
-	size_t limit = session->broker->options.memory_limit;
-	size_t held = mem_in_use();
+	const struct broker *broker = session->broker;
 
-	if (limit == 0)
-		return SIZE_MAX;
-	if (held > (session->memory_alarm ? limit - limit / 20 : limit))
-		return 0;
-	return limit - held;
+	return alarm_memory_room(broker->options.memory_limit, mem_in_use(),
+				 (broker->alarms & ALARM_MEMORY) != 0);
 }
 
 /* Room that lets one publisher go on: its next read, or what a small limit allows. */
@@ -150,20 +145,38 @@ publisher_room(const struct session *session)
 static void
 unblock_publishers(struct session *session)
 {
-	size_t budget = publisher_room(session);
-	size_t room = memory_room(session);
+	struct broker *broker = session->broker;
+	uint64_t budget = publisher_room(session);
+	uint64_t room = memory_room(session);
 	struct connection *connection;
 
 	if (room == 0)
 		return;
-	if (session->memory_alarm)
+	if (broker->alarms & ALARM_MEMORY)
 		log_info("memory is there again: %zu publishers go on", session->blocked.count);
-	session->memory_alarm = false;
+	broker->alarms &= ~(unsigned)ALARM_MEMORY;
+	if (broker->alarms != 0)
+		return;
 	for (; room >= budget; room -= budget) {
 		connection = list_first(&session->blocked, struct connection, blocked);
 		if (connection == NULL)
 			return;
 		connection_unblock(connection);
+	}
+}
+
+/* Who waits for the store is not read, so it would not see the alarm: it is told now, like all others. */
+static void
+block_waiting(struct session *session)
+{
+	struct connection *connection;
+
+	list_for_each_safe (&session->waiting, connection, struct connection, waiting) {
+		if (connection->state != CONNECTION_RUNNING)
+			continue;
+		if (!list_linked(&connection->blocked))
+			connection_block(connection);
+		connection_stop_waiting(connection);
 	}
 }
 
@@ -185,7 +198,8 @@ session_work_left(struct session *session)
 {
 	if (!list_empty(&session->waiting) && !broker_store_full(session->broker))
 		return true;
-	return !list_empty(&session->blocked) && memory_room(session) >= publisher_room(session);
+	return !list_empty(&session->blocked) && !(session->broker->alarms & ALARM_DISK) &&
+	       memory_room(session) >= publisher_room(session);
 }
 
 void
@@ -194,7 +208,9 @@ session_effects(struct session *session)
 	session_send_cancels(session);
 	send_confirms(session);
 	release_holds(session);
-	if (!list_empty(&session->blocked))
+	if (session->broker->alarms & ALARM_DISK)
+		block_waiting(session);
+	if (session->broker->alarms != 0 || !list_empty(&session->blocked))
 		unblock_publishers(session);
 	resume_waiting(session);
 }
@@ -220,6 +236,15 @@ session_abort_all(struct session *session)
 
 	list_for_each (&session->connections, connection, struct connection, of_session)
 		conn_abort(connection->conn, 0);
+}
+
+bool
+session_has_published(struct session *session)
+{
+	bool published = session->published;
+
+	session->published = false;
+	return published;
 }
 
 size_t

@@ -9,6 +9,7 @@
  */
 #include "checkpoint.h"
 #include "merge.h"
+#include "space.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -223,6 +224,23 @@ checkpoint_covered(const struct store *store)
 	return c->count < 2 ? 0 : c->lsns[c->count - 2];
 }
 
+/* Whether the newest one is of the same records: then it is the same file. */
+static bool
+renews(const struct checkpoints *c, uint64_t lsn)
+{
+	return c->count > 0 && c->lsns[c->count - 1] == lsn;
+}
+
+static void
+note_written(struct checkpoints *c, uint64_t lsn)
+{
+	if (renews(c, lsn))
+		return;
+	if (c->count == CHECKPOINTS_KEPT)
+		memmove(c->lsns, c->lsns + 1, --c->count * sizeof(uint64_t));
+	c->lsns[c->count++] = lsn;
+}
+
 static void
 checkpoint_arrived(struct store *store, struct mail *mail)
 {
@@ -231,19 +249,22 @@ checkpoint_arrived(struct store *store, struct mail *mail)
 
 	c->writing = false;
 	if (job->error == 0) {
-		if (c->count == CHECKPOINTS_KEPT)
-			memmove(c->lsns, c->lsns + 1, --c->count * sizeof(uint64_t));
-		c->lsns[c->count++] = job->lsn;
+		note_written(c, job->lsn);
 		store->superblock.sequence = job->superblock.sequence;
 		store->superblock.checkpoint = job->lsn;
 		store->superblock.clean = job->superblock.clean;
 		reclaim(store);
+		c->logged = 0;
 	} else {
-		log_error("store: cannot write checkpoint %llu: %s", (unsigned long long)job->lsn,
-			  strerror(-job->error));
-		c->error = job->error;
+		if (c->logged != job->error)
+			log_error("store: cannot write checkpoint %llu: %s",
+				  (unsigned long long)job->lsn, strerror(-job->error));
+		c->error = c->logged = job->error;
 	}
 	merge_after_checkpoint(store, job->error == 0);
+	/* after an error with the next look at the free space */
+	if (job->error == 0)
+		make_room(store);
 	buf_fini(&job->content);
 	xfree(job);
 }
@@ -264,7 +285,9 @@ checkpoint_begin(struct store *store, bool clean)
 		.superblock_file = store->superblock_file,
 		.superblock = store->superblock,
 		.lsn = store->next_lsn - 1,
-		.obsolete = c->count == CHECKPOINTS_KEPT ? c->lsns[0] : 0,
+		.obsolete = c->count == CHECKPOINTS_KEPT && !renews(c, store->next_lsn - 1)
+				    ? c->lsns[0]
+				    : 0,
 	};
 	job->superblock.checkpoint = job->lsn;
 	job->superblock.clean = clean;
@@ -307,6 +330,16 @@ checkpoint_drop(struct store *store)
 	store->checkpoints.waiting = NULL;
 	buf_fini(&job->content);
 	xfree(job);
+}
+
+uint64_t
+checkpoint_due_ms(const struct store *store)
+{
+	const struct checkpoints *c = &store->checkpoints;
+
+	if (!c->forced || c->writing || store->locating > 0)
+		return UINT64_MAX;
+	return c->taken_ms + (c->taken_us * CHECKPOINT_TIME_SHARE + 999) / 1000;
 }
 
 bool

@@ -11,6 +11,8 @@ void checkpoint_path(char path[PATH_MAX_SIZE], uint64_t lsn, const char *suffix)
 uint64_t checkpoint_covered(const struct store *store);
 /* Whether enough was logged since the last one, and the last one is long enough ago. */
 bool checkpoint_is_due(const struct store *store);
+/* When one that is wanted may be taken though nothing is logged; UINT64_MAX: none is, or mail will come first. */
+uint64_t checkpoint_due_ms(const struct store *store);
 /* Takes a checkpoint of everything up to the last record appended; no marks may be waiting for theirs.
  * clean: with it the superblock says that the store was stopped cleanly. */
 void checkpoint_begin(struct store *store, bool clean);

@@ -79,6 +79,7 @@ struct segment {
 	struct disk_file *file; // owns; open for writing; NULL: it takes no more
 	struct tail *tail;	// owns; its index; NULL: it has a footer
 	bool merging;		// it is a source of the merge
+	bool unsound;		// it cannot be read as a whole, so it is not compacted
 	uint64_t swallowed;	// id of the segment that was merged into it last; 0: none
 	uint64_t written;	// octets that batches brought which are stable
 };
@@ -172,6 +173,7 @@ struct checkpoints {
 	bool forced;			// one is wanted though not much was logged
 	bool writing;			// one was taken, and is not on disk yet
 	int error;			// of the last one
+	int logged;			// error that the log knows of; 0: the last one was written
 	uint64_t octets;		// of log since the last one was taken
 	uint64_t taken_ms;		// when
 	uint64_t taken_us;		// and how long that took the broker thread
@@ -197,17 +199,23 @@ struct store {
 	struct reader *reader; // owns; the helper's while it runs
 	struct seal_job
 		*sealing; // owns unless it is on its way; the segment before the last has no footer
-	uint64_t seal_retry_ms; // when to try again; 0: there was no error
-	struct merge_job *merge;    // the helper's while it copies; NULL: none
+	uint64_t seal_retry_ms;	 // when to try again; 0: there was no error
+	struct merge_job *merge; // the helper's while it copies; NULL: none
 	enum merge_state merge_state;
-	uint64_t merged_octets;	    // written by merges
-	uint32_t locating;	    // jobs that will take settled messages off their segments
-	struct list wanting;	// queues whose read waits: struct queue_log.wanting
-	struct segment *next;	// owns; prepared; NULL: not yet
+	uint64_t
+		unreleased; // references of queues that are gone, for which store_release() is to come
+	uint64_t merged_octets;	 // written by merges
+	uint64_t merge_look_ms;	 // when to look for one; 0: nothing was logged since
+	uint64_t merge_retry_ms; // no merge before; 0: there was no error
+	bool merge_lacks_room;	 // the last one found none
+	uint32_t locating;	 // jobs that will take settled messages off their segments
+	struct list wanting;	 // queues whose read waits: struct queue_log.wanting
+	struct segment *next;	 // owns; prepared; NULL: not yet
 	uint64_t next_segment_id;
 	bool preparing;		   // a job is making it
 	uint64_t prepare_retry_ms; // when to try again after an error; 0: there was none
 	bool short_of_space;
+	bool space_low;	  // as store_ask_space() was told last
 	uint64_t now_ms;  // monotonic, of the last store_submit()
 	uint64_t wall_ms; // since 1970, as above
 	bool closing;
@@ -244,7 +252,6 @@ int superblock_read(struct store *store) MUST_CHECK;
 
 /* The process must end: ops.failed, once. */
 void store_fail(struct store *store, int error, const char *what);
-void set_short_of_space(struct store *store, bool is_short);
 
 /* Lets go of segments that no recovery needs. */
 void reclaim(struct store *store);

@@ -14,6 +14,13 @@
 
 #include "checkpoint.h"
 
+/* After a merge that found no room. */
+#define RETRY_MS 10000
+/* How long after something was logged one is looked for: there may be thousands of segments. */
+#define LOOK_MS 1000
+/* Percent of garbage that is worth a merge while the disk is low. */
+#define LOW_PERCENT 25
+
 /* ---- the end ---- */
 
 static void
@@ -36,21 +43,43 @@ give_up(struct store *store)
 	store->merge_state = MERGE_IDLE;
 }
 
+/* Octets that are live in the segments that the job knows. */
+static uint64_t
+live_octets(const struct store *store, const struct merge_job *job)
+{
+	uint64_t live = 0;
+
+	for (size_t i = 0; i < job->source_count; i++)
+		live += segment_by_id(store, job->sources[i].id)->live;
+	return live;
+}
+
+/* What is live in the new segment: what was copied without what was settled since. */
+static uint64_t
+live_left(const struct store *store, const struct merge_job *job)
+{
+	uint64_t now = live_octets(store, job);
+	uint64_t settled = job->marked_live - min_u64(job->marked_live, now);
+
+	return job->live - min_u64(job->live, settled);
+}
+
 static void
 take_place(struct store *store)
 {
 	struct merge_job *job = store->merge;
 	struct segment *left = segment_by_id(store, job->header.id);
-	struct segment *right = job->header.swallowed == 0
-					? NULL
-					: segment_by_id(store, job->header.swallowed);
+	struct segment *right =
+		job->header.swallowed == 0 ? NULL : segment_by_id(store, job->header.swallowed);
 	uint64_t refs = left->live_refs + (right == NULL ? 0 : right->live_refs);
 
 	log_debug("store: compacted log/%010llu.seg octets=%llu messages=%llu",
 		  (unsigned long long)job->header.id, (unsigned long long)job->end,
 		  (unsigned long long)job->live_refs);
-	/* what was settled since the marks were taken is off the sources already; what was kept is the truth */
-	if (refs > job->live_refs) {
+	/* what was settled since the marks were taken is off the sources already; what was kept is the truth, but
+	 * that it has nothing of queues that went with messages still in somebody's hands, and those are released
+	 * one by one */
+	if (refs > job->live_refs && store->unreleased == 0) {
 		log_warn("store: log/%010llu.seg was said to have %llu messages, it has %llu",
 			 (unsigned long long)job->header.id, (unsigned long long)refs,
 			 (unsigned long long)job->live_refs);
@@ -60,14 +89,50 @@ take_place(struct store *store)
 	left->salt = job->salt;
 	left->last_lsn = job->header.last_lsn;
 	left->end = left->capacity = left->written = job->end;
-	left->live = job->live_refs == 0 ? 0 : job->live / job->live_refs * refs;
+	left->live = refs == 0 ? 0 : live_left(store, job);
 	left->live_refs = refs;
 	left->empty_lsn = 0;
 	if (right != NULL)
 		segment_remove(store, right);
 	store->merged_octets += job->end - SEGMENT_HEADER_SIZE;
 	job->source_count = 1;
+	store->merge_retry_ms = 0;
+	store->merge_lacks_room = false;
 	give_up(store);
+}
+
+/* A message of one of the sources cannot be read. What else they have can, so they stay as they are. */
+static void
+leave_alone(struct store *store)
+{
+	const struct merge_job *job = store->merge;
+	size_t at = min_u64(job->source, job->source_count - 1);
+
+	log_error("store: log/%010llu.seg is damaged: it is not compacted, `pannierctl store "
+		  "verify' says more",
+		  (unsigned long long)job->sources[at].id);
+	segment_by_id(store, job->sources[at].id)->unsound = true;
+	give_up(store);
+	merge_consider(store);
+}
+
+static void
+step_failed(struct store *store, int error)
+{
+	const struct merge_job *job = store->merge;
+
+	if (error == -EBADMSG && !job->named) {
+		leave_alone(store);
+	} else if (error == -ENOSPC && !job->named) {
+		if (!store->merge_lacks_room)
+			log_warn("store: no room to compact log/%010llu.seg",
+				 (unsigned long long)job->header.id);
+		store->merge_lacks_room = true;
+		store->merge_retry_ms = store->now_ms + RETRY_MS;
+		give_up(store);
+	} else {
+		store_fail(store, error, "the log could not be compacted");
+	}
 }
 
 static void
@@ -76,14 +141,8 @@ step_arrived(struct store *store, struct mail *mail)
 	struct merge_job *job = container_of(mail, struct merge_job, mail);
 	int error = job->error;
 
-	if (error == -ENOSPC && !job->done) {
-		log_warn("store: no room to compact log/%010llu.seg",
-			 (unsigned long long)job->header.id);
-		give_up(store);
-		return;
-	}
 	if (error != 0) {
-		store_fail(store, error, "the log could not be compacted");
+		step_failed(store, error);
 		return;
 	}
 	if (job->done) {
@@ -120,6 +179,10 @@ list_arrived(struct store *store, struct mail *mail)
 {
 	struct merge_job *job = container_of(mail, struct merge_job, mail);
 
+	if (job->error == -EBADMSG) {
+		leave_alone(store);
+		return;
+	}
 	if (job->error != 0) {
 		store_fail(store, job->error, "the index of a segment could not be read");
 		return;
@@ -137,8 +200,7 @@ add_source(struct merge_job *job, struct segment *segment)
 	job->sources[job->source_count].generation = segment->generation;
 	job->sources[job->source_count].salt = segment->salt;
 	job->source_count++;
-	job->header.generation =
-		(uint32_t)max_u64(job->header.generation, segment->generation + 1);
+	job->header.generation = (uint32_t)max_u64(job->header.generation, segment->generation + 1);
 	job->header.last_lsn = segment->last_lsn;
 }
 
@@ -183,10 +245,10 @@ list_sizes(const struct store *store, struct merge_size *sizes)
 		sizes[i] = (struct merge_size){
 			.octets = segment->end - SEGMENT_HEADER_SIZE,
 			.live = segment->live,
-			.eligible = sealed && segment->last_lsn <= covered,
+			.eligible = sealed && !segment->unsound && segment->last_lsn <= covered,
 		};
-		waits = waits || (sealed && segment->last_lsn > covered &&
-				  segment->live * 2 < sizes[i].octets);
+		waits = waits ||
+			(sealed && segment->last_lsn > covered && merge_is_worth(&sizes[i]));
 	}
 	return waits;
 }
@@ -197,15 +259,20 @@ merge_consider(struct store *store)
 	struct merge_size *sizes;
 	enum merge_choice choice = MERGE_NOTHING;
 	size_t left = 0;
+	uint32_t percent = store->options.garbage_percent;
+	uint32_t files = store->options.garbage_files;
 	bool waits;
 
+	if (store->space_low) {
+		percent = (uint32_t)min_u64(percent, LOW_PERCENT);
+		files = 2;
+	}
 	if (store->merge_state != MERGE_IDLE || store->closing || store->failed ||
-	    store->segment_count < store->options.garbage_files)
+	    store->segment_count < files || store->now_ms < store->merge_retry_ms)
 		return;
 	sizes = xmalloc(store->segment_count * sizeof(*sizes));
 	waits = list_sizes(store, sizes);
-	if (merge_is_due(sizes, store->segment_count, store->options.garbage_percent,
-			 store->options.garbage_files)) {
+	if (merge_is_due(sizes, store->segment_count, percent, files)) {
 		choice = merge_plan(sizes, store->segment_count,
 				    store->options.file_size - SEGMENT_HEADER_SIZE, &left);
 		if (choice == MERGE_NOTHING && waits)
@@ -224,6 +291,7 @@ merge_at_checkpoint(struct store *store)
 
 	if (store->merge_state != MERGE_LISTED)
 		return;
+	job->marked_live = live_octets(store, job);
 	for (size_t i = 0; i < job->queue_count; i++) {
 		struct merge_queue *queue = &job->queues[i];
 		const struct queue_log *log = queue_log_find(store, queue->id);
@@ -249,7 +317,47 @@ merge_after_checkpoint(struct store *store, bool written)
 	} else if (store->merge_state == MERGE_MARKED) {
 		give_up(store);
 	}
+	/* while there is no room for a checkpoint, each try would cost more of what there is */
+	if (!written)
+		store->merge_retry_ms = store->now_ms + RETRY_MS;
 	merge_consider(store);
+}
+
+void
+merge_after_batch(struct store *store)
+{
+	if (store->merge_look_ms == 0 && store->segment_count >= store->options.garbage_files)
+		store->merge_look_ms = store->now_ms + LOOK_MS;
+}
+
+static bool
+is_past(uint64_t *ms, uint64_t now_ms)
+{
+	if (*ms == 0 || now_ms < *ms)
+		return false;
+	*ms = 0;
+	return true;
+}
+
+void
+merge_look(struct store *store)
+{
+	bool look = is_past(&store->merge_look_ms, store->now_ms);
+
+	if (is_past(&store->merge_retry_ms, store->now_ms) || look)
+		merge_consider(store);
+}
+
+uint64_t
+merge_due_ms(const struct store *store)
+{
+	uint64_t due = UINT64_MAX;
+
+	if (store->merge_look_ms != 0)
+		due = store->merge_look_ms;
+	if (store->merge_retry_ms != 0)
+		due = min_u64(due, store->merge_retry_ms);
+	return store->failed ? UINT64_MAX : due;
 }
 
 void

@@ -24,6 +24,8 @@ enum merge_choice {
 
 /* Whether so much of all segments is garbage, and there are enough of them. */
 bool merge_is_due(const struct merge_size *sizes, size_t count, uint32_t percent, uint32_t files);
+/* Whether what it would give back is worth the copy of the rest. */
+bool merge_is_worth(const struct merge_size *size);
 /* What to merge. limit: live octets of a pair at most. */
 enum merge_choice merge_plan(const struct merge_size *sizes, size_t count, uint64_t limit,
 			     size_t *left);
@@ -65,6 +67,8 @@ struct merge_job {
 	uint64_t end;
 	uint64_t live; // octets of records that were kept
 	uint64_t live_refs;
+	uint64_t marked_live; // octets that were live in the sources when the marks were taken
+	bool named;	      // its renaming was begun: what it was before is not known to be there
 	bool done;
 	int error;
 };
@@ -86,4 +90,10 @@ void merge_at_checkpoint(struct store *store);
 void merge_after_checkpoint(struct store *store, bool written);
 /* The writer is not late any more. */
 void merge_resume(struct store *store);
+/* Something was logged: there may be more garbage now. */
+void merge_after_batch(struct store *store);
+/* Looks for a merge once in a while, and again a while after a failure. */
+void merge_look(struct store *store);
+/* When merge_look() has something to do; UINT64_MAX: never. */
+uint64_t merge_due_ms(const struct store *store);
 void merge_fini(struct store *store);

@@ -73,25 +73,47 @@ join_queues(struct merge_job *job)
 	job->queue_count = n + 1;
 }
 
+static int
+list_runs(struct merge_job *job, const struct reader_slot *slot)
+{
+	int error = slot->has_footer ? 0 : -EBADMSG;
+
+	for (uint32_t at = 0; error == 0 && at < slot->footer.run_count; at++) {
+		struct footer_run run;
+
+		error = footer_run(&slot->footer, at, &run);
+		if (error == 0)
+			add_run(job, &run);
+	}
+	return error;
+}
+
+static int
+list_source(struct merge_job *job, uint64_t id)
+{
+	struct reader_slot *slot;
+	int error = reader_open(job->reader, id, &slot);
+
+	if (error != 0)
+		return error;
+	error = list_runs(job, slot);
+	if (error != -EBADMSG)
+		return error;
+	error = reader_rebuild(job->reader, &slot);
+	return error == 0 ? list_runs(job, slot) : error;
+}
+
 void
 run_merge_list(struct mail *mail)
 {
 	struct merge_job *job = container_of(mail, struct merge_job, mail);
 
-	for (size_t i = 0; i < job->source_count && job->error == 0; i++) {
-		struct reader_slot *slot;
-
-		job->error = reader_open(job->reader, job->sources[i].id, &slot);
-		if (job->error == 0 && !slot->has_footer)
-			job->error = -EBADMSG;
-		for (uint32_t at = 0; job->error == 0 && at < slot->footer.run_count; at++) {
-			struct footer_run run;
-
-			job->error = footer_run(&slot->footer, at, &run);
-			if (job->error == 0)
-				add_run(job, &run);
-		}
+	for (job->source = 0; job->source < job->source_count; job->source++) {
+		job->error = list_source(job, job->sources[job->source].id);
+		if (job->error != 0)
+			return;
 	}
+	job->source = 0;
 	join_queues(job);
 }
 
@@ -101,10 +123,12 @@ static bool
 is_open(const struct merge_job *job, const struct message_ref *ref)
 {
 	struct merge_queue key = {.id = ref->queue_id};
-	const struct merge_queue *queue = bsearch(&key, job->queues, job->queue_count,
-						  sizeof(*job->queues), compare_queues);
+	const struct merge_queue *queue =
+		bsearch(&key, job->queues, job->queue_count, sizeof(*job->queues), compare_queues);
 
-	return queue != NULL && !queue->gone && !qseq_set_has(&queue->settled, ref->qseq);
+	/* the index names all queues of the segment */
+	assert(queue != NULL);
+	return !queue->gone && !qseq_set_has(&queue->settled, ref->qseq);
 }
 
 /* The times of one kind that belong to open references, behind *p. */
@@ -256,7 +280,8 @@ copy_some(struct merge_job *job)
 		uint64_t padded;
 
 		error = scan_batch(&job->scan, job->offset, &batch, &padded, copy_record, job);
-		job->offset += padded;
+		if (error == 0)
+			job->offset += padded;
 	}
 	return error;
 }
@@ -283,10 +308,11 @@ finish(struct merge_job *job)
 	error = footer_build(job->file, &scan, job->end, job->header.last_lsn,
 			     job->header.generation);
 	scan_close(&scan);
-	if (error == 0)
-		error = disk_sync(job->file);
-	if (error == 0)
-		error = disk_rename(job->disk, temporary, path);
+	if (error != 0)
+		return error;
+	/* with the footer all of it was synced */
+	job->named = true;
+	error = disk_rename(job->disk, temporary, path);
 	if (error == 0)
 		error = disk_sync_dir(job->disk, LOG_FOLDER);
 	if (error != 0)
@@ -335,7 +361,7 @@ run_merge_step(struct mail *mail)
 	}
 	if (job->error == 0 && job->source == job->source_count)
 		job->error = finish(job);
-	if (job->error != 0 && !job->done)
+	if (job->error != 0 && !job->named)
 		discard(job);
 }
 

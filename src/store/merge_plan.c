@@ -4,10 +4,19 @@
  */
 #include "merge.h"
 
+/* One octet of so many must be garbage, or the copy costs more than it gives. */
+#define WORTH 4
+
 static uint64_t
 garbage(const struct merge_size *size)
 {
 	return size->octets - min_u64(size->octets, size->live);
+}
+
+bool
+merge_is_worth(const struct merge_size *size)
+{
+	return garbage(size) > 0 && garbage(size) >= size->octets / WORTH;
 }
 
 bool
@@ -23,19 +32,22 @@ merge_is_due(const struct merge_size *sizes, size_t count, uint32_t percent, uin
 	return count >= files && dead * 100 >= octets * percent && dead > 0;
 }
 
-/* The neighbours that fit into one segment and give the most back. */
+/* The neighbours that fit into one segment and give the most back, the first ones of several. */
 static bool
 best_pair(const struct merge_size *sizes, size_t count, uint64_t limit, size_t *left)
 {
 	uint64_t best = 0;
 
 	for (size_t i = 0; i + 1 < count; i++) {
-		uint64_t gain = garbage(&sizes[i]) + garbage(&sizes[i + 1]);
+		struct merge_size both = {
+			.octets = sizes[i].octets + sizes[i + 1].octets,
+			.live = sizes[i].live + sizes[i + 1].live,
+		};
 
-		if (!sizes[i].eligible || !sizes[i + 1].eligible || gain <= best ||
-		    sizes[i].live + sizes[i + 1].live > limit)
+		if (!sizes[i].eligible || !sizes[i + 1].eligible || garbage(&both) <= best ||
+		    !merge_is_worth(&both) || both.live > limit)
 			continue;
-		best = gain;
+		best = garbage(&both);
 		*left = i;
 	}
 	return best > 0;
@@ -48,11 +60,9 @@ best_alone(const struct merge_size *sizes, size_t count, size_t *left)
 	uint64_t best = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		uint64_t gain = garbage(&sizes[i]);
-
-		if (!sizes[i].eligible || gain <= best || gain * 4 < sizes[i].octets)
+		if (!sizes[i].eligible || garbage(&sizes[i]) <= best || !merge_is_worth(&sizes[i]))
 			continue;
-		best = gain;
+		best = garbage(&sizes[i]);
 		*left = i;
 	}
 	return best > 0;

@@ -96,6 +96,8 @@ void
 store_release(struct store *store, uint64_t lsn, uint64_t share)
 {
 	assert_thread(THREAD_BROKER);
+	assert(store->unreleased > 0);
+	store->unreleased--;
 	count_dead(store, lsn, share);
 }
 

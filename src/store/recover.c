@@ -374,8 +374,7 @@ second_pass_segment(struct recovery *r, struct scan *scan, uint64_t until)
 	r->segment->live_refs = 0;
 	if (r->segment->generation > 0) {
 		if (scan_records(scan, &offset, r->segment->end, second_pass_record, r) != 0)
-			return recovery_damage(r, scan->id, offset,
-					       "a message cannot be read");
+			return recovery_damage(r, scan->id, offset, "a message cannot be read");
 		return 0;
 	}
 	/* a checkpoint may know of a longer one: its last group was moved to the next one since */

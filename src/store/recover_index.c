@@ -29,6 +29,19 @@ build_footer(struct recovery *r, struct segment *segment, struct disk_file *file
 	return error;
 }
 
+/* A merge leaves out what a checkpoint that is older than its own still counts. */
+static void
+take_footer(struct segment *segment, const struct footer *footer)
+{
+	segment->end = footer->end;
+	if (segment->generation == 0)
+		return;
+	segment->live_refs = min_u64(segment->live_refs, footer->entry_count);
+	segment->live = min_u64(segment->live, segment->end - SEGMENT_HEADER_SIZE);
+	if (segment->live_refs == 0)
+		segment->live = 0;
+}
+
 static int
 ensure_footer(struct recovery *r, struct segment *segment)
 {
@@ -43,7 +56,7 @@ ensure_footer(struct recovery *r, struct segment *segment)
 		return recovery_disk_error(r, "open", segment->id, error);
 	error = footer_open(&footer, file);
 	if (error == 0 && footer.last_lsn == segment->last_lsn)
-		segment->end = footer.end;
+		take_footer(segment, &footer);
 	else if (error == 0 || error == -ENOENT)
 		error = build_footer(r, segment, file);
 	disk_close(&file);

@@ -8,6 +8,8 @@
  */
 #include "recover.h"
 
+#include <errno.h>
+
 /* Copies the batches from the last group's first on to the front of the new segment. */
 static int
 copy_group(struct recovery *r, struct scan *scan, struct segment *to)
@@ -118,11 +120,48 @@ move_live(struct recovery *r, struct segment *to)
 	r->group_segment->live_refs -= r->group_live_refs;
 }
 
+/* What the first segment of a run must have room for, beside the group that is copied. */
+#define LEAST_ROOM (64 * 1024)
+
+/* Less than a whole file when the disk has no room for one: marks fit into little, and consumers can make room
+ * only when they are served. */
+static int
+prepare_first(struct recovery *r, struct segment **segment, uint64_t group)
+{
+	struct store *store = r->store;
+	uint64_t least = group + min_u64(store->options.file_size, LEAST_ROOM);
+	uint64_t capacity = group + store->options.file_size;
+	uint64_t id = store->next_segment_id++;
+	int error;
+
+	for (;;) {
+		error = segment_prepare(segment, store->disk, id, store->superblock.uuid, capacity);
+		if (error != -ENOSPC || capacity == least)
+			break;
+		capacity = max_u64(least, capacity / 2);
+	}
+	if (error == -ENOSPC)
+		buf_addf(
+			r->error,
+			"store: no room for log/%010llu.seg: %llu octets are needed at least, %lld "
+			"are free on the disk of the data directory; nothing was changed: make "
+			"room",
+			(unsigned long long)id, (unsigned long long)least,
+			(long long)disk_free_space(store->disk));
+	else if (error != 0)
+		return recovery_disk_error(r, "write", id, error);
+	else if (capacity < group + store->options.file_size)
+		log_warn("store: the disk is nearly full: log/%010llu.seg has room for %llu octets "
+			 "only",
+			 (unsigned long long)id, (unsigned long long)capacity);
+	return error;
+}
+
 int
 recover_tail(struct recovery *r)
 {
 	struct store *store = r->store;
-	uint64_t capacity = store->options.file_size;
+	uint64_t group = 0;
 	struct segment *segment;
 	/* what a checkpoint covers was synced before it was written */
 	bool certain = r->group_segment == NULL || store->superblock.clean ||
@@ -130,24 +169,21 @@ recover_tail(struct recovery *r)
 	int error;
 
 	if (!certain)
-		capacity += r->group_segment->end - r->group_offset + BATCH_ALIGNMENT_LARGE;
-	error = segment_prepare(&segment, store->disk, store->next_segment_id++,
-				store->superblock.uuid, capacity);
-	if (error == 0 && certain) {
+		group = r->group_segment->end - r->group_offset + BATCH_ALIGNMENT_LARGE;
+	error = prepare_first(r, &segment, group);
+	if (error != 0)
+		return error;
+	if (certain) {
 		store->next = segment;
 		return 0;
 	}
+	move_live(r, segment);
+	error = renew_tail(r, segment);
 	if (error == 0) {
-		move_live(r, segment);
-		error = renew_tail(r, segment);
-		if (error == 0) {
-			segment_add(store, segment);
-		} else {
-			disk_close(&segment->file);
-			xfree(segment);
-		}
+		segment_add(store, segment);
+		return 0;
 	}
-	if (error != 0)
-		return recovery_disk_error(r, "write", store->next_segment_id - 1, error);
-	return 0;
+	disk_close(&segment->file);
+	xfree(segment);
+	return recovery_disk_error(r, "write", store->next_segment_id - 1, error);
 }

@@ -7,6 +7,7 @@
 #include "roll.h"
 
 #include "merge.h"
+#include "space.h"
 
 #include <errno.h>
 
@@ -23,6 +24,7 @@ struct prepare_job {
 	uint64_t capacity;
 	uint8_t uuid[STORE_UUID_SIZE];
 	struct segment *segment; // made
+	int64_t space;		 // free behind it
 	int error;
 };
 
@@ -32,15 +34,7 @@ run_prepare(struct mail *mail)
 	struct prepare_job *job = container_of(mail, struct prepare_job, mail);
 
 	job->error = segment_prepare(&job->segment, job->disk, job->id, job->uuid, job->capacity);
-}
-
-void
-set_short_of_space(struct store *store, bool is_short)
-{
-	if (store->short_of_space == is_short)
-		return;
-	store->short_of_space = is_short;
-	store->ops->short_of_space(store->context, is_short);
+	job->space = disk_free_space(job->disk);
 }
 
 /* Whether the next segment could not be made, or the last one not be sealed. */
@@ -48,6 +42,18 @@ static void
 judge_space(struct store *store)
 {
 	set_short_of_space(store, store->prepare_retry_ms != 0 || store->seal_retry_ms != 0);
+}
+
+/* It is tried again, once a second maybe for hours: the log gets one line, and the numbers of files do not grow. */
+static void
+prepare_failed(struct store *store, const struct prepare_job *job)
+{
+	if (store->prepare_retry_ms == 0)
+		log_error("store: cannot prepare log/%010llu.seg: %s; publishers wait",
+			  (unsigned long long)job->id, strerror(-job->error));
+	store->prepare_retry_ms = store->now_ms + RETRY_MS;
+	if (job->error == -ENOSPC && job->id + 1 == store->next_segment_id)
+		store->next_segment_id--;
 }
 
 static void
@@ -60,11 +66,10 @@ prepare_arrived(struct store *store, struct mail *mail)
 		store->next = job->segment;
 		store->prepare_retry_ms = 0;
 	} else {
-		log_error("store: cannot prepare log/%010llu.seg: %s; publishers wait",
-			  (unsigned long long)job->id, strerror(-job->error));
-		store->prepare_retry_ms = store->now_ms + RETRY_MS;
+		prepare_failed(store, job);
 	}
 	judge_space(store);
+	tell_space(store, job->space);
 	xfree(job);
 }
 
@@ -149,8 +154,10 @@ seal_arrived(struct store *store, struct mail *mail)
 		return;
 	}
 	if (job->error == -ENOSPC) {
-		log_error("store: cannot write the index of log/%010llu.seg: %s; publishers wait",
-			  (unsigned long long)job->id, strerror(-job->error));
+		if (store->seal_retry_ms == 0)
+			log_error("store: cannot write the index of log/%010llu.seg: %s; "
+				  "publishers wait",
+				  (unsigned long long)job->id, strerror(-job->error));
 		store->seal_retry_ms = store->now_ms + RETRY_MS;
 		judge_space(store);
 		return;

@@ -7,6 +7,7 @@
 #include "checkpoint.h"
 #include "merge.h"
 #include "roll.h"
+#include "space.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,6 +50,7 @@ batch_arrived(struct store *store, struct mail *mail)
 		checkpoint_send(store);
 		cold_retry(store);
 		merge_resume(store);
+		merge_after_batch(store);
 	} else {
 		store_fail(store, error, "the log could not be written");
 	}
@@ -116,6 +118,18 @@ is_due(const struct store *store, bool input_waits)
 	return store->options.flush_when_idle && !input_waits;
 }
 
+/* A checkpoint though nothing happens. It has an LSN of its own: when there is none a record makes one. */
+static void
+begin_forced(struct store *store)
+{
+	const struct checkpoints *c = &store->checkpoints;
+
+	if (c->count > 0 && c->lsns[c->count - 1] == store->next_lsn - 1)
+		append_epoch(store, store->superblock.term, store->next_lsn - 1);
+	else
+		checkpoint_begin(store, false);
+}
+
 void
 store_submit(struct store *store, struct now now, bool input_waits)
 {
@@ -123,10 +137,10 @@ store_submit(struct store *store, struct now now, bool input_waits)
 	store->now_ms = now.monotonic_ms;
 	store->wall_ms = now.wall_ms;
 	roll_retry(store);
-	/* a checkpoint has an LSN of its own, also when nothing happens */
+	merge_look(store);
 	if (store->checkpoints.forced && !has_records(store) && store->spare != NULL &&
 	    checkpoint_is_due(store))
-		append_epoch(store, store->superblock.term, store->next_lsn - 1);
+		begin_forced(store);
 	if (!has_records(store) || store->failed)
 		return;
 	if (store->filling->opened_ms == 0)
@@ -138,8 +152,10 @@ store_submit(struct store *store, struct now now, bool input_waits)
 uint64_t
 store_due_ms(const struct store *store)
 {
-	uint64_t due = roll_due_ms(store);
+	uint64_t due = min_u64(roll_due_ms(store), merge_due_ms(store));
 
+	if (!has_records(store) && store->spare != NULL && !store->failed)
+		due = min_u64(due, checkpoint_due_ms(store));
 	/* a busy writer and a segment that is being made wake the loop when they are there */
 	if (has_records(store) && store->spare != NULL && !store->waits_for_segment &&
 	    !store->failed)
@@ -202,6 +218,8 @@ void
 store_queue_drop(struct store *store, struct queue_log **log)
 {
 	assert_thread(THREAD_BROKER);
+	assert((*log)->count >= (*log)->cold_count);
+	store->unreleased += (*log)->count - (*log)->cold_count;
 	cold_drop(store, *log);
 	queue_log_free(store, *log);
 	*log = NULL;
@@ -357,6 +375,7 @@ store_open(struct store **opened, struct disk *disk, const struct store_options 
 	if (store->is_new)
 		append_epoch(store, store->superblock.term, 0);
 	prepare_next(store, 0);
+	merge_after_batch(store);
 	*opened = store;
 	return 0;
 }

@@ -96,23 +96,6 @@ on_define(void *context, const struct definition *definition, struct queue_log *
 }
 
 static void
-check_content(const struct ledger_message *wanted, const struct stored_message *message)
-{
-	const struct message_record *record = &message->record;
-	struct message_record content = ledger_content(wanted->number, wanted->body_size);
-
-	must(message->record_size == wanted->record_size);
-	must(record->ref_count == wanted->ref_count);
-	must(record->time_ms == content.time_ms);
-	must(record->expiry_ms == content.expiry_ms);
-	must(bytes_equal(record->exchange, content.exchange));
-	must(bytes_equal(record->key, content.key));
-	must(bytes_equal(record->properties, content.properties));
-	expect(bytes_equal(record->body, content.body), "message %llu has another body",
-	       (unsigned long long)message->lsn);
-}
-
-static void
 on_message(void *context, const struct stored_message *message, const struct stored_ref *refs,
 	   uint32_t count)
 {
@@ -122,7 +105,7 @@ on_message(void *context, const struct stored_message *message, const struct sto
 
 	expect(wanted != NULL, "message %llu never was appended, or was settled for good",
 	       (unsigned long long)message->lsn);
-	check_content(wanted, message);
+	ledger_check_content(wanted, message);
 	must(count > 0);
 	must(count <= LEDGER_REFS);
 	found->lsn = message->lsn;
@@ -197,6 +180,16 @@ on_failed(void *context, int error, const char *what)
 static const struct store_ops fixture_ops = {
 	.define = on_define,
 	.message = on_message,
+	.snapshot = on_snapshot,
+	.stable = on_stable,
+	.short_of_space = on_short_of_space,
+	.failed = on_failed,
+};
+
+static const struct store_ops cold_ops = {
+	.define = on_define,
+	.read = store_fixture_on_read,
+	.read_end = store_fixture_on_read_end,
 	.snapshot = on_snapshot,
 	.stable = on_stable,
 	.short_of_space = on_short_of_space,
@@ -287,11 +280,11 @@ store_fixture_open(struct store_fixture *f)
 	found_init(&f->found);
 	buf_clear(&f->error);
 	f->failed = f->is_short = false;
-	f->drops = 0;
 	/* for a crash that comes now: the mark of the clean stop is about to go */
 	if (stop == LEDGER_CLEAN)
 		f->ledger.stop = LEDGER_EITHER;
-	error = store_open(&store, &f->sim->disk, &f->options, &fixture_ops, f, &f->error);
+	error = store_open(&store, &f->sim->disk, &f->options, f->cold ? &cold_ops : &fixture_ops,
+			   f, &f->error);
 	if (error != 0) {
 		must(store == NULL);
 		expect(f->error.n > 0, "no line says why %d", error);
@@ -302,10 +295,17 @@ store_fixture_open(struct store_fixture *f)
 	/* what a stop that was not completed has left may go or come back at the next one */
 	if (stop != LEDGER_UNCLEAN)
 		f->ledger.may_flag = stop == LEDGER_EITHER;
-	ledger_compare(&f->ledger, &f->found, store_stable(store));
+	if (f->cold && !f->skips)
+		store_fixture_read_all(f);
+	if (f->cold && f->skips)
+		ledger_compare_definitions(&f->ledger, &f->found, store_stable(store));
+	else
+		ledger_compare(&f->ledger, &f->found, store_stable(store));
 	ledger_cut(&f->ledger, store_stable(store));
 	f->ledger.stop = LEDGER_UNCLEAN;
 	take_logs(f, stop);
+	if (f->cold)
+		store_fixture_begin_cold(f);
 	store_fixture_check(f);
 	return 0;
 }
@@ -406,7 +406,7 @@ store_fixture_drop(struct store_fixture *f, uint32_t number)
 	queue->removed = store_define(f->store, &definition);
 	store_queue_drop(f->store, &queue->log);
 	must(queue->log == NULL);
-	f->drops++;
+	store_fixture_release(f, number);
 }
 
 void
@@ -418,6 +418,14 @@ store_fixture_deliver(struct store_fixture *f, uint32_t number)
 	must((lsn == 0) == (queue->delivered != 0));
 	if (lsn != 0)
 		queue->delivered = lsn;
+}
+
+static bool
+pushes(struct store_fixture *f)
+{
+	if (f->push != PUSH_SOME)
+		return f->push == PUSH_ALL;
+	return store_fixture_random(f, 3) == 0;
 }
 
 size_t
@@ -441,6 +449,11 @@ store_fixture_publish(struct store_fixture *f, const uint32_t *queues, uint32_t 
 
 		message->refs[i] = (struct ledger_ref){.queue = queues[i], .qseq = qseq};
 		store_add_ref(f->store, queue->log, refs + i * MESSAGE_REF_SIZE, qseq, body_size);
+		/* in memory only what comes before the cold part */
+		if (f->cold && (queue->log->cold_count > 0 || pushes(f))) {
+			store_cold_push(queue->log, qseq, body_size);
+			message->refs[i].cold = true;
+		}
 	}
 	return (size_t)(message - f->ledger.messages);
 }
@@ -458,6 +471,7 @@ store_fixture_ack(struct store_fixture *f, size_t number, uint32_t at, enum ack_
 	};
 
 	assert(ref->settled == 0);
+	assert(!ref->cold);
 	ref->settled = store_ack(f->store, log, ref->qseq, &place, reason);
 }
 
@@ -560,8 +574,8 @@ store_fixture_check(struct store_fixture *f)
 		refs += f->store->segments[i]->live_refs;
 		live += f->store->segments[i]->live;
 	}
-	/* what queues that are gone had is found out at the next start */
-	if (f->drops == 0)
+	/* what is settled unread is found out a little later */
+	if (!f->cold)
 		must(refs == open);
 	else
 		must(refs >= open);
@@ -570,4 +584,6 @@ store_fixture_check(struct store_fixture *f)
 	for (uint32_t i = 0; i < f->ledger.queue_count; i++)
 		if (f->ledger.queues[i].log != NULL)
 			check_queue(f, i);
+	if (f->cold)
+		store_fixture_check_cold(f);
 }

@@ -25,21 +25,33 @@
 #include "lib/disk_sim.h"
 #include "lib/store_ledger.h"
 
+/* Which of the messages that are published go to the cold part; behind one that did all do. */
+enum fixture_push {
+	PUSH_SOME, // at random
+	PUSH_ALL,
+	PUSH_NONE // as long as nothing is cold
+};
+
 struct store_fixture {
 	struct disk_sim *sim;	      // owns
 	struct store *store;	      // owns; NULL: not open
 	struct store_options options; // small files; may be changed before it is opened
 	struct now now;		      // given to store_submit()
 	struct ledger ledger;
-	struct found found;    // by the last opening
-	struct buf error;      // of the last opening
-	uint64_t random;       // state of the generator
-	uint32_t next_number;  // of the next message
-	uint64_t drops;	       // queues removed since it was opened
-	bool failed;	       // ops.failed was called
-	bool is_short;	       // as ops.short_of_space said last
-	unsigned stable_calls; // of ops.stable
-	unsigned short_calls;  // of ops.short_of_space
+	struct found found;	// by the last opening
+	struct buf error;	// of the last opening
+	uint64_t random;	// state of the generator
+	uint32_t next_number;	// of the next message
+	uint64_t drops;		// queues removed since it was opened
+	bool cold;		// to be opened so that messages come by reads alone
+	enum fixture_push push; // which messages go to the cold part, with cold
+	bool skips;		// to be opened without reading all that is there
+	bool reading_all;	// reads are compared with the ledger later
+	unsigned read_ends;	// calls of ops.read_end
+	bool failed;		// ops.failed was called
+	bool is_short;		// as ops.short_of_space said last
+	unsigned stable_calls;	// of ops.stable
+	unsigned short_calls;	// of ops.short_of_space
 };
 
 /* ---- life ---- */
@@ -82,6 +94,28 @@ void store_fixture_define(struct store_fixture *f, uint32_t thing, uint32_t valu
 /* LSN of the latest record. */
 uint64_t store_fixture_last_lsn(const struct store_fixture *f);
 
+/* ---- the cold part, with f->cold ---- */
+
+/* All of this is nothing when it is not possible now. */
+
+/* store_read(). */
+void store_fixture_read(struct store_fixture *f, uint32_t queue, uint32_t count, uint64_t octets);
+/* Reads of this queue until its cold part is empty; fails the test when that does not happen. */
+void store_fixture_read_out(struct store_fixture *f, uint32_t queue, uint32_t count,
+			    uint64_t octets);
+/* store_cold_return() of all that is in memory from this number on. */
+void store_fixture_evict(struct store_fixture *f, uint32_t queue, uint64_t first);
+/* store_purge_cold(). */
+void store_fixture_purge(struct store_fixture *f, uint32_t queue);
+/* Private: parts of the fixture. */
+void store_fixture_on_read(void *context, struct queue_log *log, uint64_t qseq,
+			   const struct stored_message *message, bool redelivered);
+void store_fixture_on_read_end(void *context, struct queue_log *log);
+void store_fixture_read_all(struct store_fixture *f);
+void store_fixture_begin_cold(struct store_fixture *f);
+void store_fixture_release(struct store_fixture *f, uint32_t queue);
+void store_fixture_check_cold(const struct store_fixture *f);
+
 /* ---- turns ---- */
 
 void store_fixture_submit(struct store_fixture *f, bool input_waits);
@@ -102,7 +136,7 @@ void store_fixture_check(struct store_fixture *f);
 
 /* Below n. */
 uint64_t store_fixture_random(struct store_fixture *f, uint64_t n);
-/* One of the calls above, or a few that belong together. */
+/* One of the calls above, or a few that belong together; those of the cold part only with f->cold. */
 void store_fixture_step(struct store_fixture *f);
 /* A size of a body: mostly small, some up to 100 KB. */
 uint32_t store_fixture_size(struct store_fixture *f);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/store_ledger.h"
 
+#include <stdlib.h>
+
 #include "util/mem.h"
 
 #define PATTERN_SIZE (256 * 1024)
@@ -192,6 +194,27 @@ ledger_content(uint32_t number, uint32_t body_size)
 	};
 }
 
+void
+ledger_check_content(const struct ledger_message *wanted, const struct stored_message *message)
+{
+	const struct message_record *record = &message->record;
+	struct message_record content = ledger_content(wanted->number, wanted->body_size);
+
+	/* compaction leaves settled references out */
+	must(record->ref_count > 0);
+	must(record->ref_count <= wanted->ref_count);
+	must(message->record_size == message_record_size(record->ref_count, content.exchange.n,
+							 content.key.n, content.properties.n,
+							 content.body.n));
+	must(record->time_ms == content.time_ms);
+	must(record->expiry_ms == content.expiry_ms);
+	must(bytes_equal(record->exchange, content.exchange));
+	must(bytes_equal(record->key, content.key));
+	must(bytes_equal(record->properties, content.properties));
+	expect(bytes_equal(record->body, content.body), "message %llu has another body",
+	       (unsigned long long)message->lsn);
+}
+
 /* ---- what was found ---- */
 
 void
@@ -205,6 +228,7 @@ found_fini(struct found *found)
 {
 	xfree(found->logs);
 	xfree(found->messages);
+	xfree(found->reads);
 }
 
 void
@@ -232,6 +256,48 @@ found_add_message(struct found *found)
 {
 	found->messages = more(found->messages, found->message_count, sizeof(*found->messages));
 	return &found->messages[found->message_count++];
+}
+
+struct found_read *
+found_add_read(struct found *found)
+{
+	found->reads = more(found->reads, found->read_count, sizeof(*found->reads));
+	return &found->reads[found->read_count++];
+}
+
+static int
+compare_reads(const void *a, const void *b)
+{
+	const struct found_read *x = a;
+	const struct found_read *y = b;
+
+	if (x->lsn != y->lsn)
+		return x->lsn < y->lsn ? -1 : 1;
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+void
+found_join_reads(struct found *found)
+{
+	struct found_message *message = NULL;
+
+	for (size_t i = 1; i < found->read_count; i++)
+		expect(found->reads[i].ref.queue_id != found->reads[i - 1].ref.queue_id ||
+			       found->reads[i].ref.qseq > found->reads[i - 1].ref.qseq,
+		       "queue %llu: %llu comes behind %llu",
+		       (unsigned long long)found->reads[i].ref.queue_id,
+		       (unsigned long long)found->reads[i].ref.qseq,
+		       (unsigned long long)found->reads[i - 1].ref.qseq);
+	if (found->read_count > 1)
+		qsort(found->reads, found->read_count, sizeof(*found->reads), compare_reads);
+	for (size_t i = 0; i < found->read_count; i++) {
+		if (message == NULL || message->lsn != found->reads[i].lsn) {
+			message = found_add_message(found);
+			*message = (struct found_message){.lsn = found->reads[i].lsn};
+		}
+		must(message->ref_count < LEDGER_REFS);
+		message->refs[message->ref_count++] = found->reads[i].ref;
+	}
 }
 
 /* ---- comparing ---- */
@@ -335,15 +401,21 @@ compare_end(const struct ledger *ledger, uint64_t lsn)
 }
 
 void
-ledger_compare(const struct ledger *ledger, const struct found *found, uint64_t lsn)
+ledger_compare_definitions(const struct ledger *ledger, const struct found *found, uint64_t lsn)
 {
-	size_t at = 0;
-
 	compare_end(ledger, lsn);
 	compare_queues(ledger, found, lsn);
 	for (uint32_t i = 0; i < LEDGER_THINGS; i++)
 		expect(found->things[i] == ledger_thing(ledger, i, lsn), "thing %u is %u, not %u",
 		       i, found->things[i], ledger_thing(ledger, i, lsn));
+}
+
+void
+ledger_compare(const struct ledger *ledger, const struct found *found, uint64_t lsn)
+{
+	size_t at = 0;
+
+	ledger_compare_definitions(ledger, found, lsn);
 	for (size_t i = 0; i < ledger->message_count; i++) {
 		const struct ledger_message *message = &ledger->messages[i];
 

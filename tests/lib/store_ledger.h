@@ -49,6 +49,7 @@ struct ledger_ref {
 	uint32_t queue; // index
 	uint64_t qseq;
 	uint64_t settled; // LSN behind which its mark is safe; 0: open
+	bool cold;	  // it is in the cold part of its queue
 };
 
 struct ledger_message {
@@ -95,6 +96,13 @@ struct found_message {
 	struct found_ref refs[LEDGER_REFS];
 };
 
+/* A reference as a read gave it. */
+struct found_read {
+	uint64_t lsn;
+	uint32_t at; // which of its message's references it is
+	struct found_ref ref;
+};
+
 /* What recovery gave. */
 struct found {
 	struct queue_log **logs; // own; of the queues that were put and not removed, in order
@@ -102,6 +110,8 @@ struct found {
 	struct found_message *messages; // owns
 	size_t message_count;
 	uint32_t things[LEDGER_THINGS]; // values; 0: not there
+	struct found_read *reads;	// owns; what was read, in that order
+	size_t read_count;
 };
 
 void ledger_init(struct ledger *ledger);
@@ -124,16 +134,25 @@ const struct ledger_message *ledger_message_find(const struct ledger *ledger, ui
 
 /* The content of a message, but references and flags; views are static. */
 struct message_record ledger_content(uint32_t number, uint32_t body_size);
+/* Fails the test when what was read back is not that message. */
+void ledger_check_content(const struct ledger_message *wanted,
+			  const struct stored_message *message);
 
 void found_init(struct found *found);
 void found_fini(struct found *found);
 void found_add_log(struct found *found, struct queue_log *log);
 void found_remove_log(struct found *found, uint64_t id);
 struct found_message *found_add_message(struct found *found);
+struct found_read *found_add_read(struct found *found);
+/* Makes messages of what was read, one queue after the other. */
+void found_join_reads(struct found *found);
 
 /* Compares what was found in a log that ends at lsn; fails the test when anything is missing, is
  * there though it must not, or differs. */
 void ledger_compare(const struct ledger *ledger, const struct found *found, uint64_t lsn);
+/* The same without messages. */
+void ledger_compare_definitions(const struct ledger *ledger, const struct found *found,
+				uint64_t lsn);
 /* The log ends at lsn now: forgets what came later, and messages that need not be remembered. All
  * that is left counts as stable. */
 void ledger_cut(struct ledger *ledger, uint64_t lsn);

@@ -71,7 +71,8 @@ step_ack(struct store_fixture *f)
 		for (uint32_t n = 0; n < ledger->messages[at].ref_count; n++) {
 			const struct ledger_ref *ref = &ledger->messages[at].refs[n];
 
-			if (ref->settled != 0 || ledger->queues[ref->queue].log == NULL)
+			if (ref->settled != 0 || ref->cold ||
+			    ledger->queues[ref->queue].log == NULL)
 				continue;
 			store_fixture_ack(f, at, n,
 					  (enum ack_reason)store_fixture_random(f, ACK_REASON_END));
@@ -113,11 +114,42 @@ step_turn(struct store_fixture *f)
 	store_receive(f->store);
 }
 
+/* The cold part of some queue is read, added to or purged. */
+static void
+step_cold(struct store_fixture *f)
+{
+	uint32_t queue;
+	uint64_t next;
+
+	if (pick_queues(f, &queue, 1) == 0)
+		return;
+	switch (store_fixture_random(f, 8)) {
+	case 0:
+		store_fixture_purge(f, queue);
+		break;
+	case 1:
+	case 2:
+		next = f->ledger.queues[queue].next_qseq;
+		store_fixture_evict(f, queue, store_fixture_random(f, next));
+		break;
+	case 3:
+		store_fixture_read_out(f, queue, 1 + (uint32_t)store_fixture_random(f, 20),
+				       store_fixture_random(f, 100000));
+		break;
+	default:
+		store_fixture_read(f, queue, 1 + (uint32_t)store_fixture_random(f, 20),
+				   store_fixture_random(f, 100000));
+		break;
+	}
+}
+
 void
 store_fixture_step(struct store_fixture *f)
 {
 	uint64_t kind = store_fixture_random(f, 100);
 
+	if (f->cold && store_fixture_random(f, 4) == 0)
+		step_cold(f);
 	if (kind < 35)
 		step_publish(f);
 	else if (kind < 60)

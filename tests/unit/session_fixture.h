@@ -414,6 +414,7 @@ struct connect_options {
 	const char *password;
 	const char *product; // NULL: none
 	bool plain_client;   // announces no capability
+	bool takes_blocked;  // announces connection.blocked
 	uint16_t channel_max;
 	uint32_t frame_max;
 	uint16_t heartbeat_s;
@@ -439,6 +440,8 @@ client_send_start_ok(struct client *client, const struct connect_options *option
 		table_put_bool(&w, BYTES("authentication_failure_close"), true);
 		table_put_bool(&w, BYTES("consumer_cancel_notify"), true);
 	}
+	if (options->takes_blocked)
+		table_put_bool(&w, BYTES("connection.blocked"), true);
 	table_end(&w, begun);
 	if (options->product != NULL)
 		table_put_string(&w, BYTES("product"), bytes_str(options->product));

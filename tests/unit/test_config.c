@@ -456,6 +456,34 @@ START_TEST(test_config_memory_limit)
 }
 END_TEST
 
+START_TEST(test_config_disk_free_limit)
+{
+	static const char *const flags[] = {"disk_free_limit.absolute=5MB", NULL};
+
+	load_well("");
+	ck_assert_uint_eq(config.disk_free_limit, 1024 * 1024 * 1024);
+	config_free(&config);
+	load_well("disk_free_limit.absolute = 50MB\n");
+	ck_assert_uint_eq(config.disk_free_limit, 50000000);
+	config_free(&config);
+	load_well("disk_free_limit.absolute = 50MB\ndisk_free_limit.relative = 1.5\n"
+		  "total_memory_available_override_value = 1000\n");
+	ck_assert_uint_eq(config.disk_free_limit, 1500);
+	config_free(&config);
+	ck_assert_int_eq(load("disk_free_limit.relative = 1.5\n", flags), 0);
+	ck_assert_uint_eq(config.disk_free_limit, 5000000);
+	write_file("main.conf", "disk_free_limit.absolute = 7MB\n");
+	ck_assert_int_eq(config_reload(&config, error), 0);
+	ck_assert_uint_eq(config.disk_free_limit, 5000000);
+	config_free(&config);
+	load_well("disk_free_limit.absolute = 6MB\n");
+	write_file("main.conf", "disk_free_limit.absolute = 7MB\n");
+	ck_assert_int_eq(config_reload(&config, error), 0);
+	ck_assert_uint_eq(config.disk_free_limit, 7000000);
+	config_free(&config);
+}
+END_TEST
+
 START_TEST(test_config_log_goes_to_one_place)
 {
 	load_well("log.file = p.log\nlog.dir = /d\nlog.file.level = debug\n"
@@ -506,5 +534,5 @@ TESTS_WITH("config", config_set_up, config_tear_down, test_config_defaults_are_t
 	   test_config_environment_wins_over_the_file_and_flags_over_all,
 	   test_config_unknown_keys_name_the_nearest, test_config_keys_of_rabbitmq_are_accepted,
 	   test_config_loopback_users, test_config_users, test_config_tls_needs_its_files,
-	   test_config_memory_limit, test_config_log_goes_to_one_place,
+	   test_config_memory_limit, test_config_disk_free_limit, test_config_log_goes_to_one_place,
 	   test_config_reload_takes_what_may_change)

@@ -106,17 +106,17 @@ START_TEST(test_input_goes_on_when_the_last_reason_ends)
 {
 	open_conn(NO_WINDOW);
 	conn_pause(conn, CONN_PAUSE_HOLD);
-	conn_pause(conn, CONN_PAUSE_MEMORY);
-	conn_pause(conn, CONN_PAUSE_MEMORY);
+	conn_pause(conn, CONN_PAUSE_ALARM);
+	conn_pause(conn, CONN_PAUSE_ALARM);
 	send("abc");
 	run();
 	ck_assert_uint_eq(inputs, 0);
 	conn_resume(conn, CONN_PAUSE_HOLD);
-	ck_assert_uint_eq(conn_paused(conn), CONN_PAUSE_MEMORY);
+	ck_assert_uint_eq(conn_paused(conn), CONN_PAUSE_ALARM);
 	conn_resume(conn, CONN_PAUSE_YIELD);
 	run();
 	ck_assert_uint_eq(inputs, 0);
-	conn_resume(conn, CONN_PAUSE_MEMORY);
+	conn_resume(conn, CONN_PAUSE_ALARM);
 	run();
 	ck_seen("abc");
 }
@@ -254,11 +254,11 @@ START_TEST(test_paused_sink_waits)
 	input_hook = ask_for_sink;
 	send("x");
 	run();
-	conn_pause(conn, CONN_PAUSE_MEMORY);
+	conn_pause(conn, CONN_PAUSE_ALARM);
 	mem_peer_send(peer, pattern(0, sizeof(sink)));
 	run();
 	ck_assert_uint_eq(conn_sink_left(conn), sizeof(sink));
-	conn_resume(conn, CONN_PAUSE_MEMORY);
+	conn_resume(conn, CONN_PAUSE_ALARM);
 	run();
 	ck_bytes(bytes_of(sink, sizeof(sink)), pattern(0, sizeof(sink)));
 }

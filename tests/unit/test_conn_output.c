@@ -325,7 +325,7 @@ END_TEST
 START_TEST(test_failed_write_ends_a_paused_conn)
 {
 	open_conn(NO_WINDOW);
-	conn_pause(conn, CONN_PAUSE_MEMORY);
+	conn_pause(conn, CONN_PAUSE_ALARM);
 	conn_write(conn, BYTES("x"));
 	mem_peer_break(peer);
 	run();

@@ -213,7 +213,7 @@ START_TEST(test_refused_connection_is_told_to_a_paused_conn)
 	port = listener_address(listener)->port;
 	listener_close(&listener);
 	client.conn = conn_connect(net, "localhost", port, NULL, &side_ops, &client);
-	conn_pause(client.conn, CONN_PAUSE_MEMORY);
+	conn_pause(client.conn, CONN_PAUSE_ALARM);
 	AWAIT(client.closes == 1);
 	ck_assert_int_eq(client.error, -ECONNREFUSED);
 }
@@ -282,7 +282,7 @@ START_TEST(test_paused_conn_pushes_back_and_does_not_spin)
 	listen_at("127.0.0.1:0");
 	connect_to("127.0.0.1");
 	AWAIT(server.conn != NULL);
-	conn_pause(server.conn, CONN_PAUSE_MEMORY);
+	conn_pause(server.conn, CONN_PAUSE_ALARM);
 	/* Until the sockets are full: then nothing is left to do, and no event ends a wait. One that came
 	 * again and again would keep this from ending. */
 	do {
@@ -294,7 +294,7 @@ START_TEST(test_paused_conn_pushes_back_and_does_not_spin)
 		sockets_work();
 	} while (clock_read().monotonic_ms - before < 90);
 	ck_assert_uint_eq(server.input.n, 0);
-	conn_resume(server.conn, CONN_PAUSE_MEMORY);
+	conn_resume(server.conn, CONN_PAUSE_ALARM);
 	AWAIT(conn_output_size(client.conn) == 0);
 	before = conn_octets_out(client.conn);
 	AWAIT(server.input.n == before);

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "store/qseq_set.h"
+
 #include "record_fixture.h"
 
 /* A message with an extension area, three references, two deadlines and two due times. */
@@ -493,6 +495,119 @@ START_TEST(test_walk_ends_when_the_caller_says_so)
 }
 END_TEST
 
+/* ---- purges ---- */
+
+static const struct purge_record some_purge = {
+	.queue_id = 0xfedcba987654,
+	.first = 7,
+	.last = QSEQ_MAX,
+	.open_count = 0x0102030405060708,
+	.open_octets = UINT64_MAX,
+};
+
+/* What decoding says of the purge in a record of this size with a check that is right. */
+static int
+decode_purge(const uint8_t *purge, uint32_t size, struct purge_record *out)
+{
+	uint8_t *p = xcalloc(1, size);
+	struct record record;
+	int result;
+
+	memcpy(p, purge, min_u64(size, PURGE_RECORD_SIZE));
+	le32_store(p, size);
+	record = sealed_record(p, size);
+	result = purge_record_decode(out, &record);
+	xfree(p);
+	return result;
+}
+
+static int
+decode_purge_with(uint8_t *purge, size_t at, uint64_t value)
+{
+	struct purge_record out;
+	uint64_t before = le64_load(purge + at);
+	int result;
+
+	le64_store(purge + at, value);
+	result = decode_purge(purge, PURGE_RECORD_SIZE, &out);
+	le64_store(purge + at, before);
+	return result;
+}
+
+START_TEST(test_purges_are_read_back)
+{
+	uint8_t p[PURGE_RECORD_SIZE];
+	struct purge_record out;
+
+	memset(p, 0xaa, sizeof(p));
+	purge_record_encode(p, 9, &some_purge);
+	ck_assert_int_eq(decode_purge(p, sizeof(p), &out), 0);
+	ck_assert_uint_eq(le64_load(p + RECORD_AT_LSN), 9);
+	ck_assert_uint_eq(out.queue_id, some_purge.queue_id);
+	ck_assert_uint_eq(out.first, some_purge.first);
+	ck_assert_uint_eq(out.last, some_purge.last);
+	ck_assert_uint_eq(out.open_count, some_purge.open_count);
+	ck_assert_uint_eq(out.open_octets, some_purge.open_octets);
+	expect_hex(p + RECORD_HEADER_SIZE, "547698badcfe00000700000000000000ffffffffffff0000"
+					   "0807060504030201ffffffffffffffff");
+}
+END_TEST
+
+START_TEST(test_purges_of_another_size_are_refused)
+{
+	uint8_t p[PURGE_RECORD_SIZE];
+	struct purge_record out;
+
+	purge_record_encode(p, 9, &some_purge);
+	for (uint32_t size = RECORD_HEADER_SIZE; size <= PURGE_RECORD_SIZE + 16; size += 8)
+		ck_assert_int_eq(decode_purge(p, size, &out),
+				 size == PURGE_RECORD_SIZE ? 0 : -EBADMSG);
+}
+END_TEST
+
+START_TEST(test_purges_that_are_malformed)
+{
+	uint8_t p[PURGE_RECORD_SIZE];
+	struct purge_record out;
+
+	purge_record_encode(p, 9, &some_purge);
+	ck_assert_int_eq(decode_purge_with(p, 24, QSEQ_MAX), 0);
+	ck_assert_int_eq(decode_purge_with(p, 24, QSEQ_MAX + 1), -EBADMSG);
+	ck_assert_int_eq(decode_purge_with(p, 32, 0), -EBADMSG);
+	ck_assert_int_eq(decode_purge_with(p, 32, QSEQ_MAX), 0);
+	ck_assert_int_eq(decode_purge_with(p, 32, QSEQ_MAX + 1), -EBADMSG);
+	ck_assert_int_eq(decode_purge_with(p, 40, 7), 0);
+	ck_assert_int_eq(decode_purge_with(p, 40, 6), -EBADMSG);
+	ck_assert_int_eq(decode_purge_with(p, 40, QSEQ_MAX + 1), -EBADMSG);
+	ck_assert_int_eq(decode_purge_with(p, 40, UINT64_MAX), -EBADMSG);
+	p[RECORD_AT_TYPE] = RECORD_QUEUE;
+	ck_assert_int_eq(decode_purge(p, sizeof(p), &out), -EBADMSG);
+	p[RECORD_AT_TYPE] = RECORD_PURGE;
+	p[RECORD_AT_VERSION] = 2;
+	ck_assert_int_eq(decode_purge(p, sizeof(p), &out), -ENOTSUP);
+}
+END_TEST
+
+/* Any octets are decoded without harm, and what is taken makes sense. */
+START_TEST(test_garbled_purges_are_refused_or_make_sense)
+{
+	uint8_t p[PURGE_RECORD_SIZE];
+
+	purge_record_encode(p, 9, &some_purge);
+	for (unsigned bit = RECORD_HEADER_SIZE * 8; bit < PURGE_RECORD_SIZE * 8; bit++) {
+		struct purge_record out;
+
+		p[bit / 8] ^= (uint8_t)(1U << bit % 8);
+		if (decode_purge(p, sizeof(p), &out) == 0) {
+			ck_assert_uint_ge(out.first, 1);
+			ck_assert_uint_le(out.first, out.last);
+			ck_assert_uint_le(out.last, QSEQ_MAX);
+		}
+		p[bit / 8] ^= (uint8_t)(1U << bit % 8);
+	}
+}
+END_TEST
+
 /* ---- pairs ---- */
 
 START_TEST(test_pairs_are_read_back)
@@ -540,4 +655,6 @@ TESTS("payload", test_messages_are_read_back, test_message_of_nothing_is_read_ba
       test_marks_are_read_back, test_octets_of_marks_are_64_bits, test_marks_cut_off_are_refused,
       test_counts_of_ranges_are_not_believed, test_group_without_ranges_is_refused,
       test_marks_that_are_malformed, test_walk_ends_when_the_caller_says_so,
+      test_purges_are_read_back, test_purges_of_another_size_are_refused,
+      test_purges_that_are_malformed, test_garbled_purges_are_refused_or_make_sense,
       test_pairs_are_read_back, test_pairs_cut_off_are_refused)

@@ -2,6 +2,8 @@
 /* What holds a connection back: an lsn, memory, output that its peer does not read. */
 #include "unit/session_fixture.h"
 
+#include "broker/alarms.h"
+
 #define BODY 1000
 
 static struct client *client;
@@ -227,7 +229,7 @@ START_TEST(test_memory_limit_stops_a_publisher_and_nothing_is_lost)
 	broker->options.yield_high = UINT32_MAX;
 	send_numbered(client, 10000);
 	run();
-	ck_assert_uint_eq(paused(client), CONN_PAUSE_MEMORY);
+	ck_assert_uint_eq(paused(client), CONN_PAUSE_ALARM);
 	ck_assert_uint_gt(find_queue("q")->ready_count, 500);
 	ck_assert_uint_lt(find_queue("q")->ready_count, 3000);
 	ck_assert_uint_lt(mem_in_use(), broker->options.memory_limit + 512 * 1024);
@@ -288,7 +290,7 @@ START_TEST(test_memory_that_a_flush_gives_back_is_noticed_at_once)
 	}
 	client_publish(client, 1, "q", "behind them");
 	run();
-	ck_assert_uint_eq(paused(client), CONN_PAUSE_MEMORY);
+	ck_assert_uint_eq(paused(client), CONN_PAUSE_ALARM);
 	/* all of it goes out in the flush of one turn, and then nothing happens by itself */
 	for (size_t i = 0; i < countof(consumers); i++) {
 		name[1] = (char)('0' + i);
@@ -305,13 +307,111 @@ START_TEST(test_stopped_publisher_may_end)
 	broker->options.memory_limit = 1;
 	send_numbered(client, 10);
 	run();
-	ck_assert_uint_eq(paused(client), CONN_PAUSE_MEMORY);
+	ck_assert_uint_eq(paused(client), CONN_PAUSE_ALARM);
 	mem_peer_break(client->peer);
 	pass_ms(1000);
 	session_close_all(session, "shutdown");
 	pass_ms(30000);
 	ck_assert_uint_eq(session_connection_count(session), 0);
 	ck_assert(list_empty(&session->blocked));
+}
+END_TEST
+
+/* ---- the disk alarm ------------------------------------------------------------------------------ */
+
+/* One that is told. */
+static struct client *
+connect_told(void)
+{
+	struct connect_options options = connect_options_default();
+	struct client *c;
+
+	options.takes_blocked = true;
+	c = client_connect_with(&options, WIDE_WINDOW);
+	client_open_channel(c, 1);
+	return c;
+}
+
+static void
+expect_blocked(struct client *c, const char *reason)
+{
+	assert_bytes(client_expect(c, 0, METHOD_connection_blocked)->connection_blocked.reason,
+		     reason);
+}
+
+START_TEST(test_disk_alarm_stops_who_publishes_and_nobody_else)
+{
+	struct client *told = connect_told();
+	struct client *consumer = connect_told();
+
+	broker->alarms = ALARM_DISK;
+	client_publish(told, 1, "q", "a");
+	expect_blocked(told, "low on disk");
+	client_publish(client, 1, "q", "b");
+	client_expect_nothing(client);
+	ck_assert_uint_eq(paused(client), CONN_PAUSE_ALARM);
+	/* nothing more is read of them, and nobody is told twice */
+	client_publish(told, 1, "q", "c");
+	client_expect_nothing(told);
+	ck_assert_uint_eq(find_queue("q")->publish_count, 2);
+	/* all else goes on */
+	client_declare(consumer, 1, "other");
+	client_consume(consumer, 1, "q", "t", false);
+	client_expect_deliver(consumer, 1, "t", 1, false, "a");
+	client_expect_deliver(consumer, 1, "t", 2, false, "b");
+	client_ack(consumer, 1, 2, true);
+	client_expect_nothing(consumer);
+	ck_assert_uint_eq(queue_message_count(find_queue("q")), 0);
+	broker->alarms = 0;
+	client_expect(told, 0, METHOD_connection_unblocked);
+	client_expect_deliver(consumer, 1, "t", 3, false, "c");
+	client_expect_nothing(client);
+	ck_assert_uint_eq(paused(client), 0);
+	ck_assert(session_has_published(session));
+	ck_assert(!session_has_published(session));
+}
+END_TEST
+
+START_TEST(test_both_alarms_must_end)
+{
+	struct client *told = connect_told();
+	uint64_t limit = broker->options.memory_limit;
+
+	broker->alarms = ALARM_DISK;
+	broker->options.memory_limit = 1;
+	client_publish(told, 1, "q", "a");
+	expect_blocked(told, "low on memory & disk");
+	broker->options.memory_limit = limit;
+	client_expect_nothing(told);
+	ck_assert_uint_eq(broker->alarms, ALARM_DISK);
+	broker->alarms = 0;
+	client_expect(told, 0, METHOD_connection_unblocked);
+	/* the other way round: the second alarm is not told */
+	broker->options.memory_limit = 1;
+	client_publish(told, 1, "q", "a");
+	expect_blocked(told, "low on memory");
+	broker->alarms |= ALARM_DISK;
+	client_expect_nothing(told);
+	broker->alarms &= ~(unsigned)ALARM_DISK;
+	client_expect_nothing(told);
+	broker->options.memory_limit = limit;
+	client_expect(told, 0, METHOD_connection_unblocked);
+}
+END_TEST
+
+START_TEST(test_disk_alarm_is_told_to_those_who_wait_for_the_store)
+{
+	struct client *told = connect_told();
+
+	list_append(&session->waiting, &told->connection->waiting);
+	conn_pause(told->connection->conn, CONN_PAUSE_STORE);
+	broker->alarms = ALARM_DISK;
+	expect_blocked(told, "low on disk");
+	ck_assert(list_empty(&session->waiting));
+	ck_assert_uint_eq(paused(told), CONN_PAUSE_ALARM);
+	broker->alarms = 0;
+	client_expect(told, 0, METHOD_connection_unblocked);
+	ck_assert_uint_eq(paused(told), 0);
 }
 END_TEST
 
@@ -448,6 +548,8 @@ TESTS_WITH("session", set_up, session_tear_down, test_answer_that_is_stable_goes
 	   test_held_answer_is_not_sent_behind_a_close, test_frames_behind_the_one_that_holds_wait,
 	   test_memory_limit_stops_a_publisher_and_nothing_is_lost,
 	   test_memory_limit_stops_all_publishers_and_lets_each_go_on,
+	   test_disk_alarm_stops_who_publishes_and_nobody_else, test_both_alarms_must_end,
+	   test_disk_alarm_is_told_to_those_who_wait_for_the_store,
 	   test_memory_that_a_flush_gives_back_is_noticed_at_once, test_stopped_publisher_may_end,
 	   test_consumer_that_does_not_read_leaves_the_rest_to_others,
 	   test_a_lone_consumer_that_does_not_read_goes_on_when_it_does,

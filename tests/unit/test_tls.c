@@ -350,12 +350,12 @@ START_TEST(test_paused_conn_still_shakes_hands)
 	start();
 	connect_tls();
 	AWAIT(server.conn != NULL);
-	conn_pause(server.conn, CONN_PAUSE_MEMORY);
+	conn_pause(server.conn, CONN_PAUSE_ALARM);
 	conn_write(server.conn, BYTES("welcome"));
 	conn_write(client.conn, BYTES("hello"));
 	AWAIT(client.input.n == 7);
 	ck_assert_uint_eq(server.input.n, 0);
-	conn_resume(server.conn, CONN_PAUSE_MEMORY);
+	conn_resume(server.conn, CONN_PAUSE_ALARM);
 	AWAIT(server.input.n == 5);
 }
 END_TEST
@@ -450,14 +450,14 @@ START_TEST(test_references_behind_a_peer_that_pauses)
 	start();
 	connect_tls();
 	ck_greeting();
-	conn_pause(server.conn, CONN_PAUSE_MEMORY);
+	conn_pause(server.conn, CONN_PAUSE_ALARM);
 	for (int i = 0; i < 100; i++) {
 		conn_write_reference(client.conn, bytes_of(body, sizeof(body)), count_release,
 				     &released);
 		conn_write(client.conn, BYTES("between"));
 		net_flush(net);
 	}
-	conn_resume(server.conn, CONN_PAUSE_MEMORY);
+	conn_resume(server.conn, CONN_PAUSE_ALARM);
 	AWAIT(server.input.n == 5 + 100 * (sizeof(body) + 7));
 	ck_assert_uint_eq(released, 100);
 }
