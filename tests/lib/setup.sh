@@ -5,7 +5,7 @@
 # shellcheck disable=SC2034
 build_packages=(
 	gcc libc6-dev make autoconf automake pkg-config
-	libevent-dev libssl-dev libpcre2-dev
+	libevent-dev libssl-dev libpcre2-dev libjansson-dev
 )
 
 # shellcheck disable=SC2034
