@@ -26,16 +26,15 @@ struct mailbox;
 struct store;
 
 struct store_options {
-	uint32_t buffer_size; // octets gathered at which a batch is full (1 MiB)
-	uint32_t
-		flush_interval_ms; // how long a record waits at most for its batch to be written (25)
-	bool flush_when_idle;	   // write as soon as the writer is idle and no input waits (true)
-	uint64_t file_size;	   // octets of a segment (64 MiB)
-	uint64_t checkpoint_size; // octets of log after which a checkpoint is made (256 MiB)
-	uint32_t garbage_percent; // garbage in all segments at which they are compacted (50)
-	uint32_t garbage_files;	  // segments that there must be for that (3)
-	uint32_t unit_max;	  // octets of one unit (64 MiB)
-	const char *node_name;	  // borrows for good
+	uint32_t buffer_size;	    // octets gathered at which a batch is full (1 MiB)
+	uint32_t flush_interval_ms; // how long a record waits at most for its batch to go out (25)
+	bool flush_when_idle;	    // write as soon as the writer is idle and no input waits (true)
+	uint64_t file_size;	    // octets of a segment (64 MiB)
+	uint64_t checkpoint_size;   // octets of log after which a checkpoint is made (256 MiB)
+	uint32_t garbage_percent;   // garbage in all segments at which they are compacted (50)
+	uint32_t garbage_files;	    // segments that there must be for that (3)
+	uint32_t unit_max;	    // octets of one unit (64 MiB)
+	const char *node_name;	    // borrows for good
 };
 
 /* One durable queue in the store. Made by store_queue_new() or by recovery, freed by store_queue_drop(). */
@@ -99,7 +98,8 @@ struct store_ops {
 		     const struct stored_message *message, bool redelivered);
 	/* That was all of this read. */
 	void (*read_end)(void *context, struct queue_log *log);
-	/* For a checkpoint: calls store_snapshot_add() for every durable definition. */
+	/* For a checkpoint: brings log->next_qseq of each queue up to date, for numbers went to messages without a
+	 * record too, and calls store_snapshot_add() for every durable definition. */
 	void (*snapshot)(void *context, struct store *store);
 	/* Everything up to lsn is safe. */
 	void (*stable)(void *context, uint64_t lsn);
@@ -108,7 +108,7 @@ struct store_ops {
 	/* Octets free on the disk, as store_ask_space() asked or after a segment was made; negative: they could not
 	 * be found out. NULL: nobody wants to know. */
 	void (*free_space)(void *context, int64_t octets);
-	/* The log could not be written: nothing after `stable` may be believed, the process must end. */
+	/* The log could not be written or read: nothing after `stable` may be believed, the process must end. */
 	void (*failed)(void *context, int error, const char *what);
 };
 
@@ -175,23 +175,9 @@ struct stored_place {
 	uint32_t body_size; // octets
 };
 
-/* Settles one stored message of the queue. Returns the LSN behind which
- * the mark is safe. */
+/* Settles one stored message of the queue. Returns the LSN behind which the mark is safe. */
 uint64_t store_ack(struct store *store, struct queue_log *log, uint64_t qseq,
 		   const struct stored_place *place, enum ack_reason reason);
-/* ---- the cold part of a queue ---- */
-
-/* A message that was just appended is not kept in memory. */
-void store_cold_push(struct queue_log *log, uint64_t qseq, uint32_t body_size);
-/* Messages that were in memory are not any more: count of them from qseq first on, which is below cold_from,
- * with bodies of so many octets. No read may be on its way. */
-void store_cold_return(struct queue_log *log, uint64_t first, uint64_t count, uint64_t octets);
-/* Asks for the first messages of the cold part: ops.read, ops.read_end. At most count of them and, but for the
- * first, octets. Nothing when there is none or a read is on its way. */
-void store_read(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets);
-/* Settles the whole cold part. Returns the LSN behind which that is safe. */
-uint64_t store_purge_cold(struct store *store, struct queue_log *log);
-
 /* One reference of this record is gone with its queue. */
 void store_release(struct store *store, uint64_t lsn, uint64_t share);
 /* Logs that the queue delivers from now on, once in a run. Returns the LSN behind which that is safe. */
@@ -206,3 +192,16 @@ uint64_t store_define(struct store *store, const struct definition *definition);
 void store_snapshot_add(struct store *store, const struct definition *definition);
 /* Octets that the records of one unit may take: what a transaction asks before it begins. */
 uint64_t store_unit_max(const struct store *store);
+
+/* ---- the cold part of a queue ---- */
+
+/* A message that was just appended is not kept in memory. */
+void store_cold_push(struct queue_log *log, uint64_t qseq, uint32_t body_size);
+/* Messages that were in memory are not any more: count of them from qseq first on, which is below cold_from,
+ * with bodies of so many octets. No read may be on its way. */
+void store_cold_return(struct queue_log *log, uint64_t first, uint64_t count, uint64_t octets);
+/* Asks for the first messages of the cold part: ops.read, ops.read_end. At most count of them and, but for the
+ * first, octets. Nothing when there is none or a read is on its way. */
+void store_read(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets);
+/* Settles the whole cold part. Returns the LSN behind which that is safe. */
+uint64_t store_purge_cold(struct store *store, struct queue_log *log);
