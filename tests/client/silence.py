@@ -97,9 +97,9 @@ def case_server_beats_twice_an_interval(broker):
     for _ in range(4):
         assert isinstance(client.read_frame(), frame.Heartbeat)
         client.send_heartbeat()
-    # Four of them: at one, two, three and four seconds.
+    # Four of them: open-ok was output in the first second, so they come after two, three, four and five.
     passed = time.monotonic() - began
-    assert 2 <= passed <= 4 + SLACK_S, passed
+    assert 2 <= passed <= 5 + SLACK_S, passed
     client.close()
 
 
