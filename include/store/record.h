@@ -30,6 +30,17 @@ le64_load(const uint8_t *p)
 	return le32_load(p) | (uint64_t)le32_load(p + 4) << 32;
 }
 
+/* Cuts it off the front of in; false, and in as it was, when there is less. */
+static inline bool
+le64_take(struct bytes *in, uint64_t *value)
+{
+	if (in->n < 8)
+		return false;
+	*value = le64_load(in->p);
+	*in = bytes_of(in->p + 8, in->n - 8);
+	return true;
+}
+
 static inline void
 le16_store(uint8_t *p, uint16_t value)
 {

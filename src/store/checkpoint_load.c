@@ -105,16 +105,6 @@ checkpoint_read(struct disk *disk, const uint8_t uuid[STORE_UUID_SIZE], uint64_t
 
 /* ---- taking it in ---- */
 
-static bool
-take64(struct bytes *in, uint64_t *value)
-{
-	if (in->n < 8)
-		return false;
-	*value = le64_load(in->p);
-	*in = bytes_of(in->p + 8, in->n - 8);
-	return true;
-}
-
 static int
 load_definitions(struct store *store, struct bytes in)
 {
@@ -124,7 +114,7 @@ load_definitions(struct store *store, struct bytes in)
 		struct definition definition;
 		int error;
 
-		if (!take64(&in, &size) || size > in.n)
+		if (!le64_take(&in, &size) || size > in.n)
 			return -EBADMSG;
 		error = definition_decode(&definition, bytes_of(in.p, size));
 		if (error != 0)
@@ -149,8 +139,9 @@ load_queues(struct store *store, struct bytes in)
 		struct queue_log *log;
 		int error;
 
-		if (!take64(&in, &id) || !take64(&in, &next_qseq) || !take64(&in, &flags) ||
-		    !take64(&in, &count) || !take64(&in, &octets) || !take64(&in, &redelivered))
+		if (!le64_take(&in, &id) || !le64_take(&in, &next_qseq) ||
+		    !le64_take(&in, &flags) || !le64_take(&in, &count) ||
+		    !le64_take(&in, &octets) || !le64_take(&in, &redelivered))
 			return -EBADMSG;
 		error = qseq_set_decode(&settled, &in);
 		if (error != 0)
@@ -196,8 +187,8 @@ load_segments(struct recovery *r, struct bytes in, uint64_t lsn)
 	struct segment *segment;
 
 	while (in.n != 0) {
-		if (!take64(&in, &id) || !take64(&in, &end) || !take64(&in, &last_lsn) ||
-		    !take64(&in, &live) || !take64(&in, &live_refs))
+		if (!le64_take(&in, &id) || !le64_take(&in, &end) || !le64_take(&in, &last_lsn) ||
+		    !le64_take(&in, &live) || !le64_take(&in, &live_refs))
 			return -EBADMSG;
 		segment = segment_by_id(r->store, id);
 		if (segment == NULL || segment->generation > 0) {
@@ -274,7 +265,7 @@ take_in(struct recovery *r, const struct checkpoint_image *image)
 	uint64_t segment_id;
 	int error;
 
-	if (!take64(&counters, &queue_id) || !take64(&counters, &segment_id))
+	if (!le64_take(&counters, &queue_id) || !le64_take(&counters, &segment_id))
 		return -EBADMSG;
 	error = load_definitions(store, image->sections[SECTION_DEFINITIONS]);
 	if (error == 0)

@@ -25,16 +25,6 @@ report(struct inspect *inspect, uint64_t lsn, enum inspect_severity severity, co
 
 /* ---- sections ---- */
 
-static bool
-take64(struct bytes *in, uint64_t *value)
-{
-	if (in->n < 8)
-		return false;
-	*value = le64_load(in->p);
-	*in = bytes_of(in->p + 8, in->n - 8);
-	return true;
-}
-
 static int
 each_definition(struct bytes in, const struct inspect_checkpoint_ops *ops, void *context)
 {
@@ -44,7 +34,7 @@ each_definition(struct bytes in, const struct inspect_checkpoint_ops *ops, void 
 		struct definition definition;
 		int error;
 
-		if (!take64(&in, &size) || size > in.n)
+		if (!le64_take(&in, &size) || size > in.n)
 			return -EBADMSG;
 		error = definition_decode(&definition, bytes_of(in.p, size));
 		if (error != 0)
@@ -63,9 +53,9 @@ each_queue(struct bytes in, const struct inspect_checkpoint_ops *ops, void *cont
 		struct inspect_queue q;
 		int error;
 
-		if (!take64(&in, &q.id) || !take64(&in, &q.next_qseq) || !take64(&in, &q.flags) ||
-		    !take64(&in, &q.count) || !take64(&in, &q.octets) ||
-		    !take64(&in, &q.redelivered_below))
+		if (!le64_take(&in, &q.id) || !le64_take(&in, &q.next_qseq) ||
+		    !le64_take(&in, &q.flags) || !le64_take(&in, &q.count) ||
+		    !le64_take(&in, &q.octets) || !le64_take(&in, &q.redelivered_below))
 			return -EBADMSG;
 		error = qseq_set_decode(&q.settled, &in);
 		if (error != 0)
@@ -84,8 +74,9 @@ each_segment(struct bytes in, const struct inspect_checkpoint_ops *ops, void *co
 	while (in.n != 0) {
 		struct inspect_segment_state s;
 
-		if (!take64(&in, &s.id) || !take64(&in, &s.end) || !take64(&in, &s.last_lsn) ||
-		    !take64(&in, &s.live) || !take64(&in, &s.live_refs))
+		if (!le64_take(&in, &s.id) || !le64_take(&in, &s.end) ||
+		    !le64_take(&in, &s.last_lsn) || !le64_take(&in, &s.live) ||
+		    !le64_take(&in, &s.live_refs))
 			return -EBADMSG;
 		if (ops->segment != NULL)
 			ops->segment(context, &s);
@@ -99,8 +90,8 @@ read_chain(const struct checkpoint_image *image, struct inspect_chain *chain)
 	struct bytes counters = image->sections[SECTION_COUNTERS];
 	struct bytes in = image->sections[SECTION_CHAIN];
 
-	if (!take64(&counters, &chain->next_queue_id) ||
-	    !take64(&counters, &chain->next_segment_id) || in.n < 16)
+	if (!le64_take(&counters, &chain->next_queue_id) ||
+	    !le64_take(&counters, &chain->next_segment_id) || in.n < 16)
 		return -EBADMSG;
 	chain->number = le64_load(in.p);
 	chain->digest = le32_load(in.p + 8);

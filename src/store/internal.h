@@ -176,7 +176,7 @@ struct checkpoints {
 	int logged;			// error that the log knows of; 0: the last one was written
 	uint64_t octets;		// of log since the last one was taken
 	uint64_t taken_ms;		// when
-	uint64_t taken_us;		// and how long that took the broker thread
+	uint64_t taken_us;		// and how long the broker thread had with it, estimated
 };
 
 struct store {
