@@ -25,6 +25,15 @@ broker_memory_short(const struct broker *broker)
 }
 /* Everything up to this lsn is safe: queues that waited for it deliver. */
 void broker_set_stable(struct broker *broker, uint64_t lsn);
+/* Whether a message with this record may be confirmed: it is safe, or all its queues have settled it
+ * before it was (DECISIONS.md). 0, of no record, always may. */
+static inline bool
+broker_is_done(const struct broker *broker, uint64_t lsn)
+{
+	return lsn <= broker->stable ||
+	       (lsn - broker->stable <= broker->unsettled_room &&
+		broker->unsettled[lsn & (broker->unsettled_room - 1)] == 0);
+}
 /* More waits to be written than there should be, though the writer got what it can take now: whoever
  * publishes to durable queues must wait. Between two units only (a method, a transaction). */
 bool broker_store_full(struct broker *broker);

@@ -62,6 +62,7 @@ broker_free(struct broker **broker)
 	map_fini(&b->vhosts);
 	map_fini(&b->users);
 	pool_fini(&b->consumers_pool);
+	xfree(b->unsettled);
 	xfree(b);
 	*broker = NULL;
 }
@@ -89,6 +90,7 @@ broker_set_stable(struct broker *broker, uint64_t lsn)
 
 	assert(lsn >= broker->stable);
 	broker->stable = lsn;
+	unsettled_trim(broker);
 	list_for_each_safe (&broker->gated, q, struct queue, gated) {
 		if (q->gate_lsn > lsn)
 			continue;

@@ -95,6 +95,8 @@ void cold_check(const struct queue *queue);
 /* Appends a persistent message for the durable queues of the route, which must get it next, and notes its
  * record in it. Returns the lsn behind which it is safe; 0 when no queue is durable. */
 uint64_t queue_store(struct broker *broker, const struct route *route, struct message *message);
+/* Gives back the room that a burst needed, once its records are stable. */
+void unsettled_trim(struct broker *broker);
 /* The entry of a queue with QUEUE_STORED is settled for good. */
 void queue_settle_stored(struct queue *queue, const struct entry *entry, enum ack_reason reason);
 /* Logs, once in a run, that the queue delivers; until that is safe its gate is closed. */

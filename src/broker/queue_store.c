@@ -8,6 +8,64 @@
 #include "internal.h"
 #include "store/store.h"
 
+/* Records above `stable` for which there is room without looking. */
+#define UNSETTLED_ROOM 16384
+
+/* ---- what is settled before it is stable ---- */
+
+/* Room for the records up to this one. Those whose places move keep what is known of them. */
+static void
+unsettled_grow(struct broker *broker, uint64_t lsn)
+{
+	uint64_t room = max_u64(UNSETTLED_ROOM, broker->unsettled_room);
+	uint32_t *counts;
+
+	while (lsn - broker->stable > room)
+		room *= 2;
+	counts = xmalloc(room * sizeof(*counts));
+	for (uint64_t i = 1; i <= broker->unsettled_room; i++) {
+		uint64_t old = broker->stable + i;
+
+		counts[old & (room - 1)] = broker->unsettled[old & (broker->unsettled_room - 1)];
+	}
+	xfree(broker->unsettled);
+	broker->unsettled = counts;
+	broker->unsettled_room = room;
+}
+
+static void
+unsettled_add(struct broker *broker, uint64_t lsn, uint32_t refs)
+{
+	if (unlikely(lsn - broker->stable > broker->unsettled_room))
+		unsettled_grow(broker, lsn);
+	broker->unsettled_last = lsn;
+	broker->unsettled[lsn & (broker->unsettled_room - 1)] = refs;
+}
+
+static void
+unsettled_take(struct broker *broker, uint64_t lsn)
+{
+	uint32_t *count;
+
+	if (lsn <= broker->stable)
+		return;
+	count = &broker->unsettled[lsn & (broker->unsettled_room - 1)];
+	assert(*count > 0);
+	--*count;
+}
+
+void
+unsettled_trim(struct broker *broker)
+{
+	if (broker->unsettled_room <= UNSETTLED_ROOM || broker->stable < broker->unsettled_last)
+		return;
+	xfree(broker->unsettled);
+	broker->unsettled = NULL;
+	broker->unsettled_room = 0;
+}
+
+/* ---- messages and their records ---- */
+
 static uint32_t
 count_durable(const struct route *route)
 {
@@ -45,6 +103,7 @@ queue_store(struct broker *broker, const struct route *route, struct message *me
 		p += MESSAGE_REF_SIZE;
 	}
 	message->stored = lsn << 16 | min_u64(record.ref_count, UINT16_MAX);
+	unsettled_add(broker, lsn, record.ref_count);
 	broker->effect_lsn = lsn;
 	return lsn;
 }
@@ -68,16 +127,20 @@ queue_settle_stored(struct queue *q, const struct entry *entry, enum ack_reason 
 
 	if (broker->store == NULL)
 		return; // the broker ends, and the store has everything
-	if (q->log == NULL && m->stored != 0)
+	if (m->stored == 0) {
+		if (q->log != NULL)
+			qseq_set_add(&q->log->settled, entry_qseq(entry), 1);
+		return;
+	}
+	unsettled_take(broker, message_lsn(m));
+	if (q->log == NULL)
 		store_release(broker->store, message_lsn(m), share(m));
-	else if (m->stored != 0)
+	else
 		broker->effect_lsn = store_ack(broker->store, q->log, entry_qseq(entry),
 					       &(struct stored_place){.lsn = message_lsn(m),
 								      .share = share(m),
 								      .body_size = m->body_size},
 					       reason);
-	else if (q->log != NULL)
-		qseq_set_add(&q->log->settled, entry_qseq(entry), 1);
 }
 
 void

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Publisher confirms (amqp.md 8.1): each publish on a confirm channel has a number; it is settled when
- * its lsn is stable, in order. What is settled is answered once a turn, with `multiple` wherever that
+ * its lsn is stable or its queues are done with the message, in order. What is settled is answered once a turn, with `multiple` wherever that
  * covers more than one. A message that nothing durable took has lsn 0 and waits only for those before it.
  *
  * Invariants: sent <= settled < next; the ring holds settled + 1 ... next - 1; nacks lie in
  * (sent, settled].
  */
+#include "broker/broker.h"
 #include "internal.h"
 
 void
@@ -71,9 +72,9 @@ confirm_publish(struct confirm *c, struct publish_result result, uint64_t stable
 }
 
 bool
-confirm_settle(struct confirm *c, uint64_t stable)
+confirm_settle(struct confirm *c, const struct broker *broker)
 {
-	while (c->count > 0 && c->ring[c->first] >> 1 <= stable) {
+	while (c->count > 0 && broker_is_done(broker, c->ring[c->first] >> 1)) {
 		c->settled++;
 		if (c->ring[c->first] & 1)
 			nack_push(c, c->settled);

@@ -116,8 +116,8 @@ void confirm_init(struct confirm *confirm);
 void confirm_fini(struct confirm *confirm);
 /* Counts one publish; stable is broker->stable. Returns whether there is something to send now. */
 bool confirm_publish(struct confirm *confirm, struct publish_result result, uint64_t stable);
-/* Settles what is stable; returns whether there is something to send. */
-bool confirm_settle(struct confirm *confirm, uint64_t stable);
+/* Settles what is done (broker_is_done()), in order; returns whether there is something to send. */
+bool confirm_settle(struct confirm *confirm, const struct broker *broker);
 struct channel;
 /* Writes acks and nacks for everything settled, coalesced. */
 void confirm_send(struct channel *channel);

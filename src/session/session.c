@@ -107,7 +107,7 @@ send_confirms(struct session *session)
 	struct channel *channel;
 
 	list_for_each_safe (&session->confirming, channel, struct channel, confirming) {
-		confirm_settle(&channel->confirm, session->broker->stable);
+		confirm_settle(&channel->confirm, session->broker);
 		if (channel->state == CHANNEL_OPEN)
 			confirm_send(channel);
 		if (channel->confirm.count == 0)

@@ -125,6 +125,25 @@ START_TEST(test_confirms_wait_for_the_disk_in_order)
 }
 END_TEST
 
+/* What its queues have settled may go out before it is stable, but not before those in front of it. */
+START_TEST(test_settled_before_it_is_on_the_disk)
+{
+	broker->unsettled_room = 16;
+	broker->unsettled = xcalloc(broker->unsettled_room, sizeof(uint32_t));
+	broker->unsettled[10] = 1;
+	broker->unsettled[12] = 2;
+	published(10, false);
+	published(11, false);
+	published(12, false);
+	client_expect_nothing(client);
+	broker->unsettled[10] = 0;
+	expect_ack(2, true);
+	client_expect_nothing(client);
+	broker->stable = 12;
+	expect_ack(3, false);
+}
+END_TEST
+
 START_TEST(test_nack_in_the_middle)
 {
 	published(0, false);
@@ -263,7 +282,7 @@ END_TEST
 TESTS_WITH("confirm", set_up, session_tear_down, test_lone_confirm,
 	   test_confirms_of_a_turn_are_one_frame, test_second_select_keeps_counting,
 	   test_publishes_before_select_do_not_count, test_return_comes_before_its_ack,
-	   test_confirms_wait_for_the_disk_in_order, test_nack_in_the_middle,
-	   test_nack_waits_with_those_before_it, test_close_answers_what_is_settled_first,
-	   test_no_confirm_follows_an_error, test_connection_may_end_with_confirms_outstanding,
-	   test_each_number_is_answered_once)
+	   test_confirms_wait_for_the_disk_in_order, test_settled_before_it_is_on_the_disk,
+	   test_nack_in_the_middle, test_nack_waits_with_those_before_it,
+	   test_close_answers_what_is_settled_first, test_no_confirm_follows_an_error,
+	   test_connection_may_end_with_confirms_outstanding, test_each_number_is_answered_once)
