@@ -24,6 +24,8 @@ char *xstrndup(struct bytes view);
 
 /* Tunes the system's allocator for a daemon that must give memory back. Once, before any thread. */
 void mem_start(void);
+/* Gives back what the system's allocator keeps between blocks that live: when nothing else is to do. */
+void mem_trim(void);
 
 /*
  * Objects of one size, carved out of chunks of 64 KiB that lie at multiples of 64 KiB, so that the

@@ -373,9 +373,13 @@ on_trim_deadline(struct deadline *deadline, uint64_t now_ms)
 {
 	struct server *s = container_of(deadline, struct server, trim_deadline);
 
-	(void)now_ms;
+	if (mem_held() == s->trimmed_at) {
+		mem_trim(); // it has been quiet since the last time
+		return;
+	}
 	slab_trim();
 	s->trimmed_at = mem_held();
+	deadline_set(&s->deadlines, deadline, now_ms + TRIM_DELAY_MS);
 }
 
 static int

@@ -34,6 +34,12 @@ mem_start(void)
 	mallopt(M_ARENA_MAX, 2);
 }
 
+void
+mem_trim(void)
+{
+	malloc_trim(0);
+}
+
 void *
 xmalloc(size_t size)
 {
