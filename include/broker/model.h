@@ -60,6 +60,8 @@ struct broker {
 	struct list
 		resident; // durable queues with messages at hand, the one longest so first: struct queue.resident
 	uint64_t resident_octets; // wire octets of those messages
+	struct deadline
+		rest;	   // when to look for queues that can do without: set while there are any
 	struct list gated; // queues that may deliver once their gate is stable: struct queue.gated
 	uint64_t queue_count;	 // in all vhosts
 	uint64_t exchange_count; // in all vhosts, predeclared ones too
@@ -280,8 +282,9 @@ struct queue {
 	struct list consumers; // all: struct consumer.of_queue, in order of registration
 	struct list
 		takers; // those that may take now, by priority, then by turn: struct consumer.taker
-	uint64_t taken_ms; // when a consumer took the last message
-	uint64_t read_ms;  // when messages came back from the disk last
+	uint64_t taken_ms;    // when a consumer took the last message
+	uint64_t read_ms;     // when messages came back from the disk last
+	uint64_t resident_ms; // when it came to the list of queues with stored messages at hand
 	struct list
 		yielders; // publishers that wait for this queue to shrink: struct yielder.of_queue
 	/* counters, since the start */

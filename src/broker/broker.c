@@ -38,6 +38,7 @@ broker_new(struct deadlines *deadlines, const struct broker_options *options)
 	list_init(&broker->dead);
 	list_init(&broker->gated);
 	list_init(&broker->resident);
+	broker->rest.run = cold_rest;
 	pool_init(&broker->consumers_pool, sizeof(struct consumer));
 	return broker;
 }
@@ -51,6 +52,7 @@ broker_free(struct broker **broker)
 
 	if (b == NULL)
 		return;
+	deadline_clear(b->deadlines, &b->rest);
 	durable_leave(b);
 	map_for_each (&b->vhosts, vhost, struct vhost, node)
 		vhost_delete(vhost);

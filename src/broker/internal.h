@@ -76,6 +76,8 @@ void queue_wake_yielders(struct queue *queue);
 /* Takes up to n entries off the end of the window, the last one first; how many. Their references go to the
  * caller. */
 uint32_t window_pop_back(struct queue *queue, struct entry *entries, uint32_t n);
+/* Takes one of the requeued entries, whichever is nearest; false when there is none. */
+bool window_pop_requeued(struct queue *queue, struct entry *entry);
 
 /* ---- queue_cold.c: messages that are not at hand ---- */
 
@@ -86,6 +88,10 @@ void cold_push(struct queue *queue, uint64_t qseq, uint32_t body_size);
 void cold_push_late(struct queue *queue, struct entry entry);
 /* Lets queues that nobody takes from give up their windows, while those take too much. */
 void cold_evict(struct broker *broker);
+/* Stored messages came to hand: the queue is looked at from now on. */
+void cold_watch(struct queue *queue);
+/* broker->rest is due: queues without consumers, which nobody has looked at for a while, do so too. */
+void cold_rest(struct deadline *deadline, uint64_t now_ms);
 /* Settles all that is not at hand. */
 void cold_clear(struct queue *queue, enum ack_reason reason);
 void cold_check(const struct queue *queue);

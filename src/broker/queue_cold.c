@@ -5,9 +5,14 @@
  * window ahead. A message without a record that comes meanwhile waits as a late entry until those before
  * it are back.
  *
+ * What is at hand goes back to the disk, where it is: when more is at hand in all queues than the cache may
+ * have, and when nobody has wanted anything of a queue without consumers for a while.
+ *
  * Invariants: numbers of requeued entries, those delivered, the window, and cold ones rise in this order;
  * late ones are above the window. QUEUE_COLD is set while there is a cold message or a late entry.
  */
+#include <stdlib.h>
+
 #include "broker/durable.h"
 #include "internal.h"
 #include "store/store.h"
@@ -26,6 +31,12 @@ struct late {
  * others publish. Where no consumer is there to take it, only up to so many times the cache's size. */
 #define SPARE_MS 1000
 #define SPARE_CACHES 4
+/* A queue without consumers gives up what is at hand when nothing came of it for so long; so often, and so
+ * many queues at once, are looked at. */
+#define REST_MS 5000
+#define REST_LOOK_MS 1000
+#define REST_MORE_MS 50
+#define REST_QUEUES 1000
 /* What part of a window is read for basic.get alone. */
 #define GET_PART 16
 
@@ -51,17 +62,18 @@ late_free(struct queue *q)
 	q->late = NULL;
 }
 
-/* Room for one more in front and behind. */
+/* Room for as many again, half of it in front. */
 static void
 late_grow(struct queue *q)
 {
 	uint32_t count = late_count(q);
 	uint32_t room = 16 + 2 * count;
+	uint32_t first = (room - count) / 2;
 	struct late *late = slab_alloc(late_size(room));
 
-	*late = (struct late){.first = 1, .end = 1 + count, .room = room};
+	*late = (struct late){.first = first, .end = first + count, .room = room};
 	if (count != 0)
-		memcpy(&late->entries[1], &q->late->entries[q->late->first],
+		memcpy(&late->entries[first], &q->late->entries[q->late->first],
 		       count * sizeof(struct entry));
 	late_free(q);
 	q->late = late;
@@ -126,33 +138,78 @@ cold_push(struct queue *q, uint64_t qseq, uint32_t body_size)
 	q->flags |= QUEUE_COLD;
 }
 
-/* Gives up the window: what has a record stays on disk. The queue has nothing more to give then. */
+/* Messages that go back to the disk. */
+struct returned {
+	uint64_t first; // the lowest number
+	uint64_t count;
+	uint64_t octets; // of their bodies
+};
+
+/* Whether it has a record and went back. */
+static bool
+give_back(struct entry entry, struct returned *returned)
+{
+	if (entry.message->stored == 0)
+		return false;
+	returned->first = min_u64(returned->first, entry_qseq(&entry));
+	returned->count++;
+	returned->octets += entry.message->body_size;
+	message_unref(entry.message);
+	return true;
+}
+
+/* The window, from the back, so that entries without a record come in order before those that are late. */
+static void
+give_back_window(struct queue *q, struct returned *returned)
+{
+	struct entry entries[64];
+	uint32_t n;
+
+	while ((n = window_pop_back(q, entries, countof(entries))) > 0)
+		for (uint32_t i = 0; i < n; i++)
+			if (!give_back(entries[i], returned))
+				late_push_front(q, entries[i]);
+}
+
+static int
+younger_first(const void *left, const void *right)
+{
+	const struct entry *a = left;
+	const struct entry *b = right;
+
+	return a->bits < b->bits ? 1 : -1;
+}
+
+/* The requeued ones, which come in no order. */
+static void
+give_back_requeued(struct queue *q, struct returned *returned)
+{
+	size_t size = q->requeued_count * sizeof(struct entry);
+	struct entry *kept = slab_alloc(size);
+	struct entry entry;
+	size_t n = 0;
+
+	while (window_pop_requeued(q, &entry))
+		if (!give_back(entry, returned))
+			kept[n++] = entry;
+	qsort(kept, n, sizeof(*kept), younger_first);
+	for (size_t i = 0; i < n; i++)
+		late_push_front(q, kept[i]);
+	slab_free(kept, size);
+}
+
+/* Gives up what is at hand: what has a record stays on disk. The queue has nothing more to give then, but
+ * for what was requeued while others are unacked: those may lie between. */
 static void
 evict(struct queue *q)
 {
-	struct entry entries[64];
-	uint64_t first = 0;
-	uint64_t count = 0;
-	uint64_t octets = 0;
-	uint32_t n;
+	struct returned returned = {.first = UINT64_MAX};
 
-	/* from the back, so that entries without a record come in order before those that are late */
-	while ((n = window_pop_back(q, entries, countof(entries))) > 0) {
-		for (uint32_t i = 0; i < n; i++) {
-			const struct message *m = entries[i].message;
-
-			if (m->stored == 0) {
-				late_push_front(q, entries[i]);
-				continue;
-			}
-			first = entry_qseq(&entries[i]);
-			count++;
-			octets += m->body_size;
-			message_unref(entries[i].message);
-		}
-	}
-	if (count > 0)
-		store_cold_return(q->log, first, count, octets);
+	give_back_window(q, &returned);
+	if (q->unacked_count == 0)
+		give_back_requeued(q, &returned);
+	if (returned.count > 0)
+		store_cold_return(q->log, returned.first, returned.count, returned.octets);
 	/* nothing cold is before these */
 	late_release(q, q->log->cold_count > 0 ? q->log->cold_from : QSEQ_MAX + 1);
 	if (q->log->cold_count > 0)
@@ -188,6 +245,48 @@ cold_evict(struct broker *broker)
 		if (!is_spared(q))
 			evict(q);
 	}
+}
+
+void
+cold_watch(struct queue *q)
+{
+	struct broker *broker = q->vhost->broker;
+
+	list_append(&broker->resident, &q->resident);
+	q->resident_ms = broker->now.monotonic_ms;
+	if (!deadline_is_set(&broker->rest))
+		deadline_set(broker->deadlines, &broker->rest, q->resident_ms + REST_MS);
+}
+
+static bool
+is_at_rest(const struct queue *q)
+{
+	uint64_t used_ms = max_u64(q->resident_ms, max_u64(q->read_ms, q->taken_ms));
+
+	return q->log != NULL && !q->log->reading && list_empty(&q->consumers) &&
+	       q->vhost->broker->now.monotonic_ms - used_ms >= REST_MS;
+}
+
+void
+cold_rest(struct deadline *deadline, uint64_t now_ms)
+{
+	struct broker *broker = container_of(deadline, struct broker, rest);
+	size_t n = min_u64(broker->resident.count, REST_QUEUES);
+	bool any = false;
+
+	for (; n > 0; n--) {
+		struct queue *q = list_first(&broker->resident, struct queue, resident);
+
+		list_remove(&broker->resident, &q->resident);
+		list_append(&broker->resident, &q->resident);
+		if (is_at_rest(q)) {
+			evict(q);
+			any = true;
+		}
+	}
+	if (!list_empty(&broker->resident))
+		deadline_set(broker->deadlines, deadline,
+			     now_ms + (any ? REST_MORE_MS : REST_LOOK_MS));
 }
 
 /* ---- what comes back ---- */

@@ -89,7 +89,7 @@ window_resident(struct queue *q, uint64_t octets_in, uint64_t octets_out)
 	assert(broker->resident_octets + octets_in >= octets_out);
 	broker->resident_octets += octets_in - octets_out;
 	if (octets_in > 0 && !list_linked(&q->resident))
-		list_append(&broker->resident, &q->resident);
+		cold_watch(q);
 	else if (q->ready_count == 0 && list_linked(&q->resident))
 		list_remove(&broker->resident, &q->resident);
 }
@@ -120,6 +120,14 @@ window_first(const struct queue *q)
 	return &q->head->entries[q->head->first];
 }
 
+static void
+heap_free(struct queue *q)
+{
+	slab_free(q->requeued, q->requeued_room * sizeof(struct entry));
+	q->requeued = NULL;
+	q->requeued_room = 0;
+}
+
 /* Takes the root off the heap of requeued entries. */
 static struct entry
 heap_pop(struct queue *q)
@@ -138,12 +146,22 @@ heap_pop(struct queue *q)
 		at = child;
 	}
 	q->requeued[at] = last;
-	if (n == 0) {
-		slab_free(q->requeued, q->requeued_room * sizeof(struct entry));
-		q->requeued = NULL;
-		q->requeued_room = 0;
-	}
+	if (n == 0)
+		heap_free(q);
 	return top;
+}
+
+bool
+window_pop_requeued(struct queue *q, struct entry *entry)
+{
+	if (q->requeued_count == 0)
+		return false;
+	/* without its last leaf it is a heap all the same */
+	*entry = q->requeued[--q->requeued_count];
+	if (q->requeued_count == 0)
+		heap_free(q);
+	count_out(q, entry->message);
+	return true;
 }
 
 struct entry

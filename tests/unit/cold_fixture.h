@@ -303,6 +303,18 @@ step_store(void)
 	store_receive(store);
 }
 
+/* Milliseconds in which nothing happens but what is due. */
+static inline void
+pass_time(uint64_t ms)
+{
+	for (uint64_t end = present_now.monotonic_ms + ms; present_now.monotonic_ms < end;) {
+		present_now.monotonic_ms =
+			min_u64(end, max_u64(present_now.monotonic_ms, deadlines_next(&deadlines)));
+		broker_set_now(broker, present_now);
+		deadlines_run(&deadlines, present_now.monotonic_ms);
+	}
+}
+
 static inline void
 dispatch(void)
 {

@@ -326,6 +326,7 @@ START_TEST(test_eviction_gives_up_the_window)
 }
 END_TEST
 
+/* Of others that are unacked some may lie between them. */
 START_TEST(test_eviction_leaves_requeued_ones)
 {
 	fill_window(a);
@@ -340,6 +341,57 @@ START_TEST(test_eviction_leaves_requeued_ones)
 	settle_all(a, SETTLE_REQUEUE);
 	check_all();
 	drain(a);
+}
+END_TEST
+
+/* Every second one was settled. */
+START_TEST(test_eviction_gives_up_requeued_ones_when_nothing_is_unacked)
+{
+	publish_mixed(a, LONG);
+	consume(a, LONG, false);
+	run_all();
+	ck_assert_uint_eq(a->held_count, LONG);
+	cancel(a);
+	for (size_t i = LONG; i > 0; i -= 2)
+		settle(a, i - 1, SETTLE_ACK);
+	settle_all(a, SETTLE_REQUEUE);
+	ck_assert_uint_eq(at_hand(a), LONG / 2);
+	run_all();
+	broker->options.cache_size = 1000;
+	publish(b, 10, true);
+	ck_assert_uint_eq(at_hand(a), 0);
+	check_all();
+	publish_mixed(a, 500);
+	drain(a);
+	drain(b);
+}
+END_TEST
+
+START_TEST(test_a_window_that_nobody_wants_is_given_up)
+{
+	fill_window(a);
+	publish_many(b, 100, 10, true);
+	consume(b, 10, false);
+	run_all();
+	pass_time(4000);
+	ck_assert_uint_eq(at_hand(a), QUEUE_WINDOW_COUNT);
+	pass_time(2000);
+	ck_assert_uint_eq(at_hand(a), 0);
+	ck_assert_uint_eq(at_hand(b), 90); // it has a consumer
+	check_all();
+	ck_assert(get(a, true));
+	ck_assert_uint_gt(at_hand(a), 0);
+	pass_time(4000);
+	ck_assert_uint_gt(at_hand(a), 0);
+	cancel(b);
+	pass_time(2000);
+	ck_assert_uint_eq(at_hand(a), 0);
+	ck_assert_uint_eq(at_hand(b), 0);
+	ck_assert(!deadline_is_set(&broker->rest));
+	check_all();
+	settle_all(b, SETTLE_REQUEUE);
+	drain(a);
+	drain(b);
 }
 END_TEST
 
@@ -545,7 +597,9 @@ TESTS_WITH("queue_cold", cold_set_up, cold_tear_down, test_window_ends_by_count,
 	   test_delete_while_a_read_is_on_its_way, test_delete_while_a_read_waits_for_its_batch,
 	   test_get_until_empty, test_get_between_evictions, test_get_behind_files_of_another_queue,
 	   test_get_goes_on_behind_a_damaged_message, test_eviction_gives_up_the_window,
-	   test_eviction_leaves_requeued_ones, test_eviction_spares_queues_with_takers,
+	   test_eviction_leaves_requeued_ones,
+	   test_eviction_gives_up_requeued_ones_when_nothing_is_unacked,
+	   test_a_window_that_nobody_wants_is_given_up, test_eviction_spares_queues_with_takers,
 	   test_eviction_spares_what_was_read_lately, test_consumers_come_and_go,
 	   test_prefetch_of_one, test_fan_out_to_a_cold_and_a_warm_queue,
 	   test_redelivered_after_a_crash, test_redelivered_after_a_clean_end,

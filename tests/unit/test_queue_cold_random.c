@@ -138,6 +138,8 @@ step(void)
 		restart(pick(2) != 0);
 	else if (what == 143)
 		run_all();
+	else if (what < 146)
+		pass_time(pick(8000));
 	else
 		step_turn();
 	check_all();
