@@ -15,6 +15,7 @@ made on which it came. In the end
 The queue of the load is durable, its messages are persistent.
 """
 import threading
+import time
 
 import matrix
 import pika
@@ -22,6 +23,8 @@ import pika
 BEFORE, AFTER = "before", "after"
 WITNESS = "ledger.witness"
 LIMIT_S = 20
+RETRY_S = 0.1
+LOAD = 300
 
 
 class Ledger:
@@ -86,6 +89,50 @@ class Ledger:
             twice = {number: marks for number, marks in self.came.items()
                      if marks.count(False) > 1 and number not in self.excused}
             assert not twice, twice
+
+
+class Side(threading.Thread):
+    """One end of a load with its thread: session() makes its connection, which is made again whenever it is lost,
+    counts it and works until it is."""
+
+    lost = (OSError,)  # what session() raises then
+
+    def __init__(self, ledger, queue, where):
+        super().__init__(daemon=True)
+        self.ledger, self.queue, self.where = ledger, queue, where
+        self.stopping, self.connections, self.failed = False, 0, 0
+        self.start()
+
+    def run(self):
+        while not self.stopping:
+            try:
+                self.session(self.ledger.stage)
+            except self.lost:
+                self.failed += 1
+                time.sleep(RETRY_S)
+
+    def stop(self):
+        self.stopping = True
+        self.join(matrix.lib.STOP_LIMIT_S)
+        assert not self.is_alive()
+        assert self.connections == 2 and self.failed >= 1, (self.connections, self.failed)
+
+    def session(self, stage):
+        raise NotImplementedError
+
+
+def kill_under_load(broker, queue, publisher, consumer, where):
+    """Three publishers and a consumer, which are kinds of Side, when the broker is killed between them."""
+    ledger = Ledger(broker)
+    publishers = [publisher(ledger, queue, where) for _ in range(3)]
+    taker = consumer(ledger, queue, where)
+    ledger.await_confirms(BEFORE, LOAD)
+    ledger.kill_and_restart()
+    ledger.await_confirms(AFTER, LOAD)
+    for side in publishers:
+        side.stop()
+    ledger.await_and_check()
+    taker.stop()
 
 
 def own_broker(case):

@@ -9,16 +9,14 @@ import logging
 import ssl
 import sys
 import threading
-import time
 
+import ledger
 import matrix
 import pika
-from ledger import AFTER, BEFORE, Ledger, own_broker
+from ledger import AFTER, BEFORE, LOAD, RETRY_S, Ledger, kill_under_load, own_broker
 from matrix import lib
 from pika import exceptions
 
-RETRY_S = 0.1
-LOAD = 300
 WINDOW = 100
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
@@ -30,33 +28,15 @@ def parameters(broker, tls=False):
     return pika.ConnectionParameters("127.0.0.1", broker.tls_port if tls else broker.port, **options)
 
 
-class Side(threading.Thread):
-    """One connection with its thread, made again whenever it is lost; work() has it until then."""
+class Side(ledger.Side):
+    lost = (exceptions.AMQPConnectionError, OSError)  # OSError: within the handshake of TLS
 
-    def __init__(self, ledger, queue, where):
-        super().__init__(daemon=True)
-        self.ledger, self.queue, self.where = ledger, queue, where
-        self.stopping, self.connections, self.failed = False, 0, 0
-        self.start()
-
-    def run(self):
-        while not self.stopping:
-            stage = self.ledger.stage
-            try:
-                with pika.BlockingConnection(self.where) as connection:
-                    self.connections += 1
-                    channel = connection.channel()
-                    channel.queue_declare(self.queue, durable=True)
-                    self.work(channel, stage)
-            except (exceptions.AMQPConnectionError, OSError):  # OSError: within the handshake of TLS
-                self.failed += 1
-                time.sleep(RETRY_S)
-
-    def stop(self):
-        self.stopping = True
-        self.join(lib.STOP_LIMIT_S)
-        assert not self.is_alive()
-        assert self.connections == 2 and self.failed >= 1, (self.connections, self.failed)
+    def session(self, stage):
+        with pika.BlockingConnection(self.where) as connection:
+            self.connections += 1
+            channel = connection.channel()
+            channel.queue_declare(self.queue, durable=True)
+            self.work(channel, stage)
 
     def work(self, channel, stage):
         raise NotImplementedError
@@ -89,17 +69,7 @@ def delete(broker, queue):
 
 
 def recover_blocking(broker, queue, tls):
-    ledger = Ledger(broker)
-    where = parameters(broker, tls)
-    publishers = [Publisher(ledger, queue, where) for _ in range(3)]
-    consumer = Consumer(ledger, queue, where)
-    ledger.await_confirms(BEFORE, LOAD)
-    ledger.kill_and_restart()
-    ledger.await_confirms(AFTER, LOAD)
-    for publisher in publishers:
-        publisher.stop()
-    ledger.await_and_check()
-    consumer.stop()
+    kill_under_load(broker, queue, Publisher, Consumer, parameters(broker, tls))
     delete(broker, queue)
 
 
@@ -189,13 +159,13 @@ class Selecting(threading.Thread):
 
 @own_broker
 def case_recovery_select(broker):
-    ledger = Ledger(broker)
-    session = Selecting(ledger, "pika.recovery.select", parameters(broker))
-    ledger.await_confirms(BEFORE, LOAD)
-    ledger.kill_and_restart()
-    ledger.await_confirms(AFTER, LOAD)
+    book = Ledger(broker)
+    session = Selecting(book, "pika.recovery.select", parameters(broker))
+    book.await_confirms(BEFORE, LOAD)
+    book.kill_and_restart()
+    book.await_confirms(AFTER, LOAD)
     session.stop_publishing()
-    ledger.await_and_check()
+    book.await_and_check()
     session.stop()
     delete(broker, "pika.recovery.select")
 

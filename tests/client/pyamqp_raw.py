@@ -9,18 +9,15 @@ import os
 import socket
 import ssl
 import sys
-import threading
-import time
 
 import amqp
+import ledger
 import matrix
 from amqp import exceptions
-from ledger import AFTER, BEFORE, Ledger, own_broker
+from ledger import kill_under_load, own_broker
 from matrix import lib
 
 LIMIT_S = 20
-RETRY_S = 0.1
-LOAD = 300
 
 
 def connect(broker, port=None, **more):
@@ -259,33 +256,18 @@ def case_heartbeats(broker):
     connection.close()
 
 
-class Side(threading.Thread):
-    """One connection with its thread, made again whenever it is lost; work() has it until then."""
+class Side(ledger.Side):
+    lost = (exceptions.RecoverableConnectionError, OSError)
 
-    def __init__(self, ledger, queue, options):
-        super().__init__(daemon=True)
-        self.ledger, self.queue, self.options = ledger, queue, options
-        self.stopping, self.connections, self.failed = False, 0, 0
-        self.start()
+    def session(self, stage):
+        with connect(self.ledger.broker, **self.where) as connection:
+            self.connections += 1
+            channel = connection.channel()
+            channel.queue_declare(self.queue, durable=True, auto_delete=False)
+            self.work(connection, channel, stage)
 
-    def run(self):
-        while not self.stopping:
-            stage = self.ledger.stage
-            try:
-                with connect(self.ledger.broker, **self.options) as connection:
-                    self.connections += 1
-                    channel = connection.channel()
-                    channel.queue_declare(self.queue, durable=True, auto_delete=False)
-                    self.work(connection, channel, stage)
-            except (exceptions.RecoverableConnectionError, OSError):
-                self.failed += 1
-                time.sleep(RETRY_S)
-
-    def stop(self):
-        self.stopping = True
-        self.join(LIMIT_S)
-        assert not self.is_alive()
-        assert self.connections == 2 and self.failed >= 1, (self.connections, self.failed)
+    def work(self, connection, channel, stage):
+        raise NotImplementedError
 
 
 class Publisher(Side):
@@ -313,16 +295,7 @@ class Consumer(Side):
 
 
 def recover(broker, queue, **options):
-    ledger = Ledger(broker)
-    publishers = [Publisher(ledger, queue, options) for _ in range(3)]
-    consumer = Consumer(ledger, queue, options)
-    ledger.await_confirms(BEFORE, LOAD)
-    ledger.kill_and_restart()
-    ledger.await_confirms(AFTER, LOAD)
-    for publisher in publishers:
-        publisher.stop()
-    ledger.await_and_check()
-    consumer.stop()
+    kill_under_load(broker, queue, Publisher, Consumer, options)
     with connect(broker) as connection:
         connection.channel().queue_delete(queue)
 
