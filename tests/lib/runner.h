@@ -38,6 +38,15 @@
 
 #define RUNNER_TIMEOUT_S 60
 
+/* A number that the environment may give, such as a seed. */
+static inline unsigned long long
+runner_number(const char *name, unsigned long long otherwise)
+{
+	const char *text = getenv(name);
+
+	return text != NULL ? strtoull(text, NULL, 10) : otherwise;
+}
+
 /* A test does not outlive the program that is stopped at a time limit. */
 static inline void
 runner_die_with_parent(void)

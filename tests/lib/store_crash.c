@@ -3,8 +3,8 @@
 
 #include <malloc.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "lib/runner.h"
 /* To tell whose call it is. */
 #include "store/internal.h"
 
@@ -211,10 +211,8 @@ run_history(const struct store_crash *how, uint64_t seed)
 void
 store_crash_run(const struct store_crash *how)
 {
-	const char *scale = getenv("STORE_CRASH_SCALE");
-	const char *first = getenv("STORE_CRASH_SEED");
-	uint64_t seed = first == NULL ? FIRST_SEED : strtoull(first, NULL, 10);
-	uint64_t histories = how->histories * (scale == NULL ? 1 : strtoull(scale, NULL, 10));
+	uint64_t seed = runner_number("STORE_CRASH_SEED", FIRST_SEED);
+	uint64_t histories = how->histories * runner_number("STORE_CRASH_SCALE", 1);
 
 	/* disks come and go all the time: the memory is kept */
 	mallopt(M_MMAP_THRESHOLD, 16 * 1024 * 1024);

@@ -52,6 +52,8 @@ struct store_fixture {
 	bool is_short;		// as ops.short_of_space said last
 	unsigned stable_calls;	// of ops.stable
 	unsigned short_calls;	// of ops.short_of_space
+	unsigned steps;		// calls of store_fixture_step()
+	unsigned reopenings;	// calls of store_fixture_reopen()
 };
 
 /* ---- life ---- */
@@ -140,3 +142,10 @@ uint64_t store_fixture_random(struct store_fixture *f, uint64_t n);
 void store_fixture_step(struct store_fixture *f);
 /* A size of a body: mostly small, some up to 100 KB. */
 uint32_t store_fixture_size(struct store_fixture *f);
+/* Stops in one of the ways there are and opens again; with f->cold in half of the cases without reading all
+ * that is there. */
+void store_fixture_reopen(struct store_fixture *f);
+/* Calls run with one fixture after the other, each with the next seed, and prints what they did. The
+ * environment says how many, STORE_MODEL_SEEDS, else 4 seconds do, and with which seed the first one
+ * begins, STORE_MODEL_SEED, else the time does. */
+void store_fixture_run_seeds(const char *name, void (*run)(struct store_fixture *f));

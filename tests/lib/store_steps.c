@@ -4,6 +4,15 @@
  */
 #include "lib/store_fixture.h"
 
+#include <stdio.h>
+#include <time.h>
+
+#include "lib/runner.h"
+
+/* When the environment does not say how many seeds. */
+#define SEEDS 1000
+#define SECONDS 4
+
 uint64_t
 store_fixture_random(struct store_fixture *f, uint64_t n)
 {
@@ -148,6 +157,7 @@ store_fixture_step(struct store_fixture *f)
 {
 	uint64_t kind = store_fixture_random(f, 100);
 
+	f->steps++;
 	if (f->cold && store_fixture_random(f, 4) == 0)
 		step_cold(f);
 	if (kind < 35)
@@ -165,4 +175,74 @@ store_fixture_step(struct store_fixture *f)
 				     (uint32_t)store_fixture_random(f, 4));
 	else
 		step_turn(f);
+}
+
+void
+store_fixture_reopen(struct store_fixture *f)
+{
+	uint64_t how = store_fixture_random(f, 6);
+
+	if (store_fixture_random(f, 2) == 0)
+		store_fixture_flush(f);
+	switch (how) {
+	case 0:
+	case 1:
+		ck_assert_int_eq(store_fixture_close(f, true), 0);
+		break;
+	case 2:
+		ck_assert_int_eq(store_fixture_close(f, false), 0);
+		break;
+	case 3:
+		store_fixture_kill(f);
+		break;
+	default:
+		store_fixture_crash(f, SIM_EVERYTHING, 0);
+		break;
+	}
+	if (f->cold)
+		f->skips = store_fixture_random(f, 2) == 0;
+	ck_assert_msg(store_fixture_open(f) == 0, "%s", buf_cstr(&f->error));
+	f->reopenings++;
+}
+
+/* ---- seeds ---- */
+
+struct totals {
+	unsigned long long steps;
+	unsigned long long reads;
+	unsigned long long reopenings;
+};
+
+static void
+run_seed(uint64_t seed, void (*run)(struct store_fixture *f), struct totals *totals)
+{
+	struct store_fixture f;
+
+	store_fixture_init(&f, seed);
+	run(&f);
+	totals->steps += f.steps;
+	totals->reads += f.read_ends;
+	totals->reopenings += f.reopenings;
+	store_fixture_fini(&f);
+}
+
+void
+store_fixture_run_seeds(const char *name, void (*run)(struct store_fixture *f))
+{
+	unsigned long long first =
+		runner_number("STORE_MODEL_SEED", (unsigned long long)time(NULL));
+	unsigned long long seeds = runner_number("STORE_MODEL_SEEDS", 0);
+	time_t until = seeds == 0 ? time(NULL) + SECONDS : 0;
+	struct totals totals = {0};
+	unsigned long long done = 0;
+
+	for (; done < (seeds == 0 ? SEEDS : seeds) && (until == 0 || time(NULL) < until); done++) {
+		/* when it fails, this is the seed to start with */
+		printf("\r%s: seed %llu ", name, first + done);
+		fflush(stdout);
+		run_seed(first + done, run, &totals);
+	}
+	printf("\r%s: %llu seeds from %llu, %llu operations, %llu reads, %llu reopenings, 0 "
+	       "mismatches\n",
+	       name, done, first, totals.steps, totals.reads, totals.reopenings);
 }

@@ -6,50 +6,7 @@
  */
 #include "store/store.h"
 
-#include "lib/runner.h"
-#include "lib/store_fixture.h"
-
-static struct store_fixture f;
-
-static void
-open_it(void)
-{
-	int error = store_fixture_open(&f);
-
-	ck_assert_msg(error == 0, "%s", buf_cstr(&f.error));
-}
-
-static void
-set_up(void)
-{
-	store_fixture_init(&f, 1);
-	open_it();
-	store_fixture_flush(&f);
-}
-
-static void
-tear_down(void)
-{
-	store_fixture_fini(&f);
-}
-
-/* A queue with n messages, all stable. */
-static uint32_t
-queue_of(unsigned n)
-{
-	uint32_t queue = store_fixture_queue(&f);
-
-	while (n-- > 0)
-		store_fixture_publish(&f, &queue, 1, 100);
-	store_fixture_flush(&f);
-	return queue;
-}
-
-static uint64_t
-octets_written(void)
-{
-	return f.sim->counts.octets_written;
-}
+#include "store_plain_fixture.h"
 
 /* ---- group commit ---- */
 

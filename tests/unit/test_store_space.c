@@ -7,32 +7,7 @@
 
 #include <errno.h>
 
-#include "lib/runner.h"
-#include "lib/store_fixture.h"
-
-static struct store_fixture f;
-
-static void
-open_it(void)
-{
-	int error = store_fixture_open(&f);
-
-	ck_assert_msg(error == 0, "%s", buf_cstr(&f.error));
-}
-
-static void
-set_up(void)
-{
-	store_fixture_init(&f, 1);
-	open_it();
-	store_fixture_flush(&f);
-}
-
-static void
-tear_down(void)
-{
-	store_fixture_fini(&f);
-}
+#include "store_plain_fixture.h"
 
 /* So much is free. */
 static void
