@@ -5,6 +5,7 @@
 #pragma once
 
 #include "recover.h"
+#include "store/inspect.h"
 
 void checkpoint_path(char path[PATH_MAX_SIZE], uint64_t lsn, const char *suffix);
 /* The LSN up to which the second-newest one covers the log; 0: there are not two. */
@@ -37,3 +38,6 @@ struct checkpoint_image {
  * errno of the disk. */
 int checkpoint_read(struct disk *disk, const uint8_t uuid[STORE_UUID_SIZE], uint64_t lsn,
 		    struct checkpoint_image *image) MUST_CHECK;
+/* Decodes what is in its sections. 0; -EBADMSG: it makes no sense; what was decoded before was given to ops. */
+int checkpoint_decode(const struct checkpoint_image *image,
+		      const struct inspect_checkpoint_ops *ops, void *context) MUST_CHECK;

@@ -23,100 +23,6 @@ report(struct inspect *inspect, uint64_t lsn, enum inspect_severity severity, co
 				});
 }
 
-/* ---- sections ---- */
-
-static int
-each_definition(struct bytes in, const struct inspect_checkpoint_ops *ops, void *context)
-{
-	uint64_t size;
-
-	while (in.n != 0) {
-		struct definition definition;
-		int error;
-
-		if (!le64_take(&in, &size) || size > in.n)
-			return -EBADMSG;
-		error = definition_decode(&definition, bytes_of(in.p, size));
-		if (error != 0)
-			return error;
-		if (ops->define != NULL)
-			ops->define(context, &definition);
-		in = bytes_of(in.p + size, in.n - size);
-	}
-	return 0;
-}
-
-static int
-each_queue(struct bytes in, const struct inspect_checkpoint_ops *ops, void *context)
-{
-	while (in.n != 0) {
-		struct inspect_queue q;
-		int error;
-
-		if (!le64_take(&in, &q.id) || !le64_take(&in, &q.next_qseq) ||
-		    !le64_take(&in, &q.flags) || !le64_take(&in, &q.count) ||
-		    !le64_take(&in, &q.octets) || !le64_take(&in, &q.redelivered_below))
-			return -EBADMSG;
-		error = qseq_set_decode(&q.settled, &in);
-		if (error != 0)
-			return error;
-		if (ops->queue != NULL)
-			ops->queue(context, &q);
-		else
-			qseq_set_fini(&q.settled);
-	}
-	return 0;
-}
-
-static int
-each_segment(struct bytes in, const struct inspect_checkpoint_ops *ops, void *context)
-{
-	while (in.n != 0) {
-		struct inspect_segment_state s;
-
-		if (!le64_take(&in, &s.id) || !le64_take(&in, &s.end) ||
-		    !le64_take(&in, &s.last_lsn) || !le64_take(&in, &s.live) ||
-		    !le64_take(&in, &s.live_refs))
-			return -EBADMSG;
-		if (ops->segment != NULL)
-			ops->segment(context, &s);
-	}
-	return 0;
-}
-
-static int
-read_chain(const struct checkpoint_image *image, struct inspect_chain *chain)
-{
-	struct bytes counters = image->sections[SECTION_COUNTERS];
-	struct bytes in = image->sections[SECTION_CHAIN];
-
-	if (!le64_take(&counters, &chain->next_queue_id) ||
-	    !le64_take(&counters, &chain->next_segment_id) || in.n < 16)
-		return -EBADMSG;
-	chain->number = le64_load(in.p);
-	chain->digest = le32_load(in.p + 8);
-	chain->group = le32_load(in.p + 12);
-	return 0;
-}
-
-static int
-decode(const struct checkpoint_image *image, const struct inspect_checkpoint_ops *ops,
-       void *context)
-{
-	struct inspect_chain chain;
-	int error = each_definition(image->sections[SECTION_DEFINITIONS], ops, context);
-
-	if (error == 0)
-		error = each_queue(image->sections[SECTION_QUEUES], ops, context);
-	if (error == 0)
-		error = each_segment(image->sections[SECTION_SEGMENTS], ops, context);
-	if (error == 0)
-		error = read_chain(image, &chain);
-	if (error == 0 && ops->chain != NULL)
-		ops->chain(context, &chain);
-	return error;
-}
-
 /* Reads one and says what is wrong with it. */
 static int
 read_one(struct inspect *inspect, uint64_t lsn, const struct inspect_checkpoint_ops *ops,
@@ -127,7 +33,7 @@ read_one(struct inspect *inspect, uint64_t lsn, const struct inspect_checkpoint_
 	bool whole = error == 0;
 
 	if (error == 0)
-		error = decode(&image, ops, context);
+		error = checkpoint_decode(&image, ops, context);
 	xfree(image.p);
 	if (error == -ENOTSUP)
 		report(inspect, lsn, INSPECT_NEWER, "it was written by a newer version",
