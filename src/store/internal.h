@@ -50,6 +50,7 @@ void worker_fini(struct worker *worker);
 
 struct tail;
 struct reader;
+struct spares;
 struct seal_job;
 struct merge_job;
 
@@ -95,9 +96,10 @@ void segment_release(struct segment *segment, uint64_t refs, uint64_t octets);
 void segment_add(struct store *store, struct segment *segment);
 /* Takes it off and frees it; its file stays. */
 void segment_remove(struct store *store, struct segment *segment);
-/* Makes a file for the log: allocated, with a header that says it is not in use, all of it synced. 0 with
- * *segment, or a negative errno; then there may be a file of that id. Any thread. */
-int segment_prepare(struct segment **segment, struct disk *disk, uint64_t id,
+/* Makes a file for the log, of a spare one or a new one: allocated, with a header that says it is not in use,
+ * all of it synced. 0 with *segment, or a negative errno; then there may be a file of that id. The thread that
+ * has the spare ones. */
+int segment_prepare(struct segment **segment, struct spares *spares, uint64_t id,
 		    const uint8_t uuid[STORE_UUID_SIZE], uint64_t capacity) MUST_CHECK;
 
 /* ---- the batch ---- */
@@ -197,6 +199,7 @@ struct store {
 	size_t segment_count;
 	size_t segment_room;
 	struct reader *reader; // owns; the helper's while it runs
+	struct spares *spares; // owns; the helper's while it runs
 	struct seal_job
 		*sealing; // owns unless it is on its way; the segment before the last has no footer
 	uint64_t seal_retry_ms;	 // when to try again; 0: there was no error

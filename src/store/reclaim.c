@@ -6,31 +6,30 @@
  * is used found messages in it was lost.
  */
 #include "checkpoint.h"
+#include "spare.h"
 
 struct remove_job {
 	struct mail mail;
-	struct disk *disk;
+	struct spares *spares;
 	struct reader *reader;
 	uint64_t id;
+	uint64_t octets; // in use
+	uint64_t least;	 // that a spare file has
 };
 
 static void
 run_remove(struct mail *mail)
 {
 	struct remove_job *job = container_of(mail, struct remove_job, mail);
-	char path[PATH_MAX_SIZE];
 	int error;
 
 	/* an open file takes its room on */
 	reader_forget(job->reader, job->id);
-	segment_path(path, job->id);
-	error = disk_unlink(job->disk, path);
-	/* before the next checkpoint, which does not know it: recovery could not say where it ends */
-	if (error == 0)
-		error = disk_sync_dir(job->disk, LOG_FOLDER);
+	/* for certain, before the next checkpoint, which does not know it: recovery could not say where it ends */
+	error = spares_put(job->spares, job->id, job->octets, job->least);
 	if (error < 0)
-		log_warn("store: cannot remove %s, which is not needed any more: %s", path,
-			 strerror(-error));
+		log_warn("store: cannot remove log/%010llu.seg, which is not needed any more: %s",
+			 (unsigned long long)job->id, strerror(-error));
 }
 
 static void
@@ -47,9 +46,11 @@ remove_segment(struct store *store, struct segment *segment)
 
 	*job = (struct remove_job){
 		.mail = {.run = run_remove, .arrive = remove_arrived},
-		.disk = store->disk,
+		.spares = store->spares,
 		.reader = store->reader,
 		.id = segment->id,
+		.octets = segment->end,
+		.least = spare_least(store),
 	};
 	assert(segment->live_refs == 0);
 	segment_remove(store, segment);

@@ -5,6 +5,7 @@
  */
 #include "recover.h"
 #include "footer.h"
+#include "spare.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -75,6 +76,13 @@ note_temporary(void *context, const char *name)
 }
 
 static void
+note_spare(void *context, const char *name)
+{
+	if (ends_with(name, SPARE_SUFFIX))
+		note_other(context, name);
+}
+
+static void
 note_any(void *context, const char *name)
 {
 	note_other(context, name);
@@ -97,6 +105,8 @@ remove_others(struct store *store, const char *folder, const struct listing *l)
 	for (size_t i = 0; i < l->other_count; i++) {
 		int error;
 
+		if (spares_adopt(store->spares, l->others[i], spare_least(store)))
+			continue;
 		(void)snprintf(path, sizeof(path), "%s/%s", folder, l->others[i]);
 		error = disk_unlink(store->disk, path);
 		if (error < 0)
@@ -105,7 +115,7 @@ remove_others(struct store *store, const char *folder, const struct listing *l)
 	return 0;
 }
 
-/* Removes what a stop left unfinished in a folder. */
+/* Removes what a stop left unfinished in a folder, but for spare files. */
 static int
 clean_folder(struct recovery *r, const char *folder, void (*note)(void *context, const char *name))
 {
@@ -276,6 +286,8 @@ recover_discard(struct recovery *r)
 		error = clean_folder(r, PAGE_FOLDER, note_any);
 	if (error == 0)
 		error = clean_folder(r, LOG_FOLDER, note_temporary);
+	if (error == 0)
+		error = clean_folder(r, LOG_FOLDER, note_spare);
 	if (error == 0)
 		error = remove_leftovers(r);
 	/* a segment whose first batch was torn */

@@ -135,7 +135,8 @@ prepare_first(struct recovery *r, struct segment **segment, uint64_t group)
 	int error;
 
 	for (;;) {
-		error = segment_prepare(segment, store->disk, id, store->superblock.uuid, capacity);
+		error = segment_prepare(segment, store->spares, id, store->superblock.uuid,
+					capacity);
 		if (error != -ENOSPC || capacity == least)
 			break;
 		capacity = max_u64(least, capacity / 2);

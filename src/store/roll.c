@@ -8,6 +8,7 @@
 
 #include "merge.h"
 #include "space.h"
+#include "spare.h"
 
 #include <errno.h>
 
@@ -19,7 +20,7 @@
 /* The making of a segment by the helper. */
 struct prepare_job {
 	struct mail mail;
-	struct disk *disk;
+	struct spares *spares;
 	uint64_t id;
 	uint64_t capacity;
 	uint8_t uuid[STORE_UUID_SIZE];
@@ -33,8 +34,8 @@ run_prepare(struct mail *mail)
 {
 	struct prepare_job *job = container_of(mail, struct prepare_job, mail);
 
-	job->error = segment_prepare(&job->segment, job->disk, job->id, job->uuid, job->capacity);
-	job->space = disk_free_space(job->disk);
+	job->error = segment_prepare(&job->segment, job->spares, job->id, job->uuid, job->capacity);
+	job->space = disk_free_space(job->spares->disk);
 }
 
 /* Whether the next segment could not be made, or the last one not be sealed. */
@@ -84,7 +85,7 @@ prepare_next(struct store *store, uint64_t batch_size)
 	job = xcalloc(1, sizeof(*job));
 	*job = (struct prepare_job){
 		.mail = {.run = run_prepare, .arrive = prepare_arrived},
-		.disk = store->disk,
+		.spares = store->spares,
 		.id = store->next_segment_id++,
 		.capacity = max_u64(store->options.file_size,
 				    SEGMENT_HEADER_SIZE + batch_size + BATCH_ALIGNMENT_LARGE),

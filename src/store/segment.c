@@ -4,8 +4,9 @@
  * it fills: made at its full size and synced with its name, so that writing to it neither meets a full
  * disk nor waits for a folder.
  */
-#include "internal.h"
+#include "spare.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 void
@@ -81,10 +82,23 @@ segment_remove(struct store *store, struct segment *segment)
 	xfree(segment);
 }
 
+/* A spare file, or a new one, and its name. */
+static int
+open_prepared(struct spares *spares, struct segment *segment, char path[PATH_MAX_SIZE])
+{
+	int error = spares_take(spares, &segment->file, path);
+
+	if (error != -ENOENT)
+		return error;
+	(void)snprintf(path, PATH_MAX_SIZE, LOG_FOLDER "/%010llu.tmp",
+		       (unsigned long long)segment->id);
+	return disk_open(spares->disk, path, DISK_CREATE, &segment->file);
+}
+
 /* Makes the file under a name that does not count, so that a file of the log has a header for certain. */
 static int
-fill_prepared(struct disk *disk, struct segment *segment, const uint8_t uuid[STORE_UUID_SIZE],
-	      const char *path)
+fill_prepared(struct spares *spares, struct segment *segment, const uint8_t uuid[STORE_UUID_SIZE],
+	      char path[PATH_MAX_SIZE])
 {
 	uint8_t octets[SEGMENT_HEADER_SIZE];
 	struct segment_header header = {.id = segment->id};
@@ -92,7 +106,7 @@ fill_prepared(struct disk *disk, struct segment *segment, const uint8_t uuid[STO
 
 	memcpy(header.uuid, uuid, STORE_UUID_SIZE);
 	segment_header_encode(octets, &header);
-	error = disk_open(disk, path, DISK_CREATE, &segment->file);
+	error = open_prepared(spares, segment, path);
 	if (error == 0)
 		error = disk_allocate(segment->file, segment->capacity);
 	if (error == 0)
@@ -112,9 +126,10 @@ remove_prepared(struct disk *disk, struct segment *segment, const char *path)
 }
 
 int
-segment_prepare(struct segment **prepared, struct disk *disk, uint64_t id,
+segment_prepare(struct segment **prepared, struct spares *spares, uint64_t id,
 		const uint8_t uuid[STORE_UUID_SIZE], uint64_t capacity)
 {
+	struct disk *disk = spares->disk;
 	struct segment *segment = xcalloc(1, sizeof(*segment));
 	char temporary[PATH_MAX_SIZE];
 	char path[PATH_MAX_SIZE];
@@ -128,9 +143,7 @@ segment_prepare(struct segment **prepared, struct disk *disk, uint64_t id,
 		.capacity = capacity,
 	};
 	segment_path(path, id);
-	(void)snprintf(temporary, sizeof(temporary), LOG_FOLDER "/%010llu.tmp",
-		       (unsigned long long)id);
-	error = fill_prepared(disk, segment, uuid, temporary);
+	error = fill_prepared(spares, segment, uuid, temporary);
 	if (error == 0)
 		error = disk_rename(disk, temporary, path);
 	if (error == 0) {

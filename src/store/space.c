@@ -6,10 +6,12 @@
 #include "space.h"
 
 #include "merge.h"
+#include "spare.h"
 
 struct space_job {
 	struct mail mail;
-	struct disk *disk;
+	struct spares *spares;
+	bool low;
 	int64_t octets;
 };
 
@@ -18,7 +20,8 @@ run_space(struct mail *mail)
 {
 	struct space_job *job = container_of(mail, struct space_job, mail);
 
-	job->octets = disk_free_space(job->disk);
+	spares_want(job->spares, !job->low);
+	job->octets = disk_free_space(job->spares->disk);
 }
 
 void
@@ -47,7 +50,8 @@ store_ask_space(struct store *store, bool low)
 	make_room(store);
 	*job = (struct space_job){
 		.mail = {.run = run_space, .arrive = space_arrived},
-		.disk = store->disk,
+		.spares = store->spares,
+		.low = low,
 	};
 	worker_send(&store->helper_thread, &job->mail);
 }

@@ -8,6 +8,7 @@
 #include "merge.h"
 #include "roll.h"
 #include "space.h"
+#include "spare.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -250,6 +251,8 @@ store_new(struct disk *disk, const struct store_options *options, const struct s
 	list_init(&store->acked);
 	list_init(&store->wanting);
 	store->reader = reader_new(disk);
+	store->spares = xcalloc(1, sizeof(*store->spares));
+	store->spares->disk = disk;
 	worker_init(&store->writer_thread, THREAD_STORE, store->mailbox);
 	worker_init(&store->helper_thread, THREAD_HELPER, store->mailbox);
 	return store;
@@ -275,6 +278,7 @@ store_free(struct store *store)
 	roll_fini(store);
 	merge_fini(store);
 	reader_free(&store->reader);
+	xfree(store->spares);
 	if (store->next != NULL) {
 		disk_close(&store->next->file);
 		xfree(store->next);

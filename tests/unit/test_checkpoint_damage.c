@@ -4,6 +4,7 @@
  * nothing is lost; with none at all the log is read from its front. And what a checkpoint covers was
  * stable: damage there is never a torn tail, not even in the very last batch.
  */
+#include "store/spare.h"
 #include "store/store.h"
 
 #include "damage_fixture.h"
@@ -199,6 +200,16 @@ END_TEST
 
 /* ---- files that were removed ---- */
 
+/* A file of the log goes, or is kept as a spare one. */
+static bool
+is_removal(const struct disk_sim_call *call)
+{
+	if (strncmp(call->path, "log/", 4) != 0)
+		return false;
+	return call->kind == SIM_UNLINK ||
+	       (call->kind == SIM_RENAME && strstr(call->to, SPARE_SUFFIX) != NULL);
+}
+
 /* The disk just before each removal of a file of the log. */
 struct removals {
 	struct disk_sim *disks[16]; // own
@@ -211,7 +222,7 @@ note_removal(void *context, struct disk_sim *sim, const struct disk_sim_call *ca
 {
 	struct removals *r = context;
 
-	if (call->kind != SIM_UNLINK || call->over || strncmp(call->path, "log/", 4) != 0)
+	if (!is_removal(call) || call->over)
 		return;
 	ck_assert_uint_lt(r->count, countof(r->disks));
 	(void)snprintf(r->paths[r->count], PATH_SIZE, "%s", call->path);
@@ -277,7 +288,7 @@ die_at_removal(void *context, struct disk_sim *sim, const struct disk_sim_call *
 	struct store_fixture *f = context;
 
 	(void)sim;
-	if (call->kind != SIM_UNLINK || !call->over || strncmp(call->path, "log/", 4) != 0)
+	if (!is_removal(call) || !call->over)
 		return;
 	for (size_t i = 0; i < countof(ways); i++) {
 		struct store_fixture after;

@@ -41,7 +41,7 @@ dies_in_merge(const struct store_fixture *f, const struct disk_sim_call *call)
 	if (strncmp(call->path, "log", 3) != 0)
 		return call->kind == SIM_RENAME || call->kind == SIM_UNLINK;
 	return ends_with(call->path, ".tmp") || call->kind == SIM_UNLINK ||
-	       call->kind == SIM_SYNC_DIR;
+	       call->kind == SIM_RENAME || call->kind == SIM_SYNC_DIR;
 }
 
 /* ---- what else is tried with a state ---- */
