@@ -237,6 +237,30 @@ struct queue_owner {
 	struct list queues; // struct queue.of_owner
 };
 
+/* What happens to a message that finds its queue full (amqp.md 6.8). */
+enum overflow {
+	OVERFLOW_DROP_HEAD,	    // it comes in, and the oldest ones go
+	OVERFLOW_REJECT,	    // it stays out, and its publisher hears of it
+	OVERFLOW_REJECT_DEAD_LETTER // so it does, and is dead-lettered
+};
+
+/* What is in force for a queue: its arguments, as queue_settings.c reads them. UINT64_MAX: no limit. */
+struct queue_settings {
+	uint64_t ttl_ms;	      // how long a message may wait
+	uint64_t expires_ms;	      // how long the queue lives unused
+	uint64_t length_max;	      // ready messages
+	uint64_t octets_max;	      // of their bodies
+	uint64_t delivery_limit;      // how often a message may come back
+	uint64_t consumer_timeout_ms; // how long a delivery may be unacked
+	enum overflow overflow;
+	uint8_t priority_max; // levels above 0; 0: it has no priorities
+	bool single_active;   // one consumer at a time
+	bool dead_letters;    // it has a dead letter exchange
+	bool has_dead_key;
+	struct bytes dead_exchange; // owns; where dead letters go
+	struct bytes dead_key;	    // owns; the key that they get; without it they keep theirs
+};
+
 enum queue_flag {
 	QUEUE_DURABLE = 1,
 	QUEUE_EXCLUSIVE = 2,
@@ -258,11 +282,12 @@ struct queue {
 	struct vhost *vhost;	   // borrows for good
 	struct queue_owner *owner; // the connection of an exclusive queue; NULL when there is none
 	struct bytes arguments;	   // owns; a field table as declared
-	struct list bindings;	   // as destination: struct binding.of_destination
-	struct queue_log *log;	   // borrows from the store; NULL: not kept
-	uint32_t refs;		   // one while in the vhost, one for each unacked entry and yielder
-	unsigned flags;		   // enum queue_flag, or-ed
-	uint64_t mark;		   // == broker->route_mark: found by the present routing
+	struct queue_settings *own_settings; // owns; NULL: queue_settings_plain (queue.h)
+	struct list bindings;		     // as destination: struct binding.of_destination
+	struct queue_log *log;		     // borrows from the store; NULL: not kept
+	uint32_t refs;	   // one while in the vhost, one for each unacked entry and yielder
+	unsigned flags;	   // enum queue_flag, or-ed
+	uint64_t mark;	   // == broker->route_mark: found by the present routing
 	uint64_t gate_lsn; // behind which the store knows that it delivers; 0: it has no log
 	/* ready messages at hand: requeued ones (all older than the window's) and the window; then the cold
 	 * ones (log->cold_count), and those without a record that came behind or between these */

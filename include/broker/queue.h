@@ -47,6 +47,16 @@ queue_ref(struct queue *queue)
 
 void queue_unref(struct queue *queue);
 
+/* Those of a queue that is asked for nothing. */
+extern const struct queue_settings queue_settings_plain;
+
+/* What is in force for it; valid until its arguments or policies change. */
+static inline const struct queue_settings *
+queue_settings(const struct queue *queue)
+{
+	return queue->own_settings == NULL ? &queue_settings_plain : queue->own_settings;
+}
+
 /* What became of a publish. */
 struct publish_result {
 	uint64_t lsn;  // stable when the message is safe; 0: nothing durable took it

@@ -79,6 +79,12 @@ uint32_t window_pop_back(struct queue *queue, struct entry *entries, uint32_t n)
 /* Takes one of the requeued entries, whichever is nearest; false when there is none. */
 bool window_pop_requeued(struct queue *queue, struct entry *entry);
 
+/* ---- queue_settings.c ---- */
+
+/* Reads what the queue's arguments ask for; at its making, and when something of it has changed. */
+void queue_settings_update(struct queue *queue);
+void queue_settings_drop(struct queue *queue);
+
 /* ---- queue_cold.c: messages that are not at hand ---- */
 
 /* Whether a stored message that comes now is not kept in memory. */

@@ -112,6 +112,7 @@ queue_create(struct vhost *vhost, const struct queue_spec *spec)
 		q->owner = spec->owner;
 		list_append(&spec->owner->queues, &q->of_owner);
 	}
+	queue_settings_update(q);
 	map_insert(&vhost->queues, &q->node, q->name);
 	vhost->broker->queue_count++;
 	vhost->routing_version++; // the default exchange has one more key
@@ -219,6 +220,7 @@ queue_free(struct queue *q)
 	assert(list_empty(&q->bindings));
 	bytes_drop(&q->name);
 	bytes_drop(&q->arguments);
+	queue_settings_drop(q);
 	slab_free(q, sizeof(*q));
 }
 
