@@ -63,6 +63,8 @@ struct broker {
 	struct deadline
 		rest;	   // when to look for queues that can do without: set while there are any
 	struct list gated; // queues that may deliver once their gate is stable: struct queue.gated
+	struct list over;  // queues that may have too many messages: struct queue_life.over
+	bool trimming;	   // what is on that list is being seen to
 	uint64_t queue_count;	 // in all vhosts
 	uint64_t exchange_count; // in all vhosts, predeclared ones too
 	bool dispatching;	 // inside broker_dispatch(): no entry point may be called
@@ -209,6 +211,7 @@ struct message {
 	uint16_t flags;	       // enum message_flag, or-ed
 	uint64_t
 		stored; // LSN of its record << 16 | references of that, UINT16_MAX at most; 0: none
+	uint64_t time_ms; // since 1970, when it came to its queues; 0: it has not yet
 	uint8_t wire[];
 };
 
@@ -231,6 +234,12 @@ entry_qseq(const struct entry *entry)
 /* ---- queues and consumers ---- */
 
 struct entry_block; // up to 255 entries in order
+
+/* What a queue with limits has beside its settings. */
+struct queue_life {
+	struct queue *queue;   // borrows: whose it is
+	struct list_link over; // in broker->over
+};
 
 /* Who owns exclusive queues: embedded in a session's connection. */
 struct queue_owner {
@@ -269,7 +278,8 @@ enum queue_flag {
 	QUEUE_HAD_CONSUMER = 16,       // so an auto-delete queue may go when the last one leaves
 	QUEUE_EXCLUSIVE_CONSUMER = 32, // its one consumer wants no other beside it
 	QUEUE_STORED = 64,	       // it has, or had until its deletion, a log
-	QUEUE_COLD = 128	       // some of its messages are not at hand
+	QUEUE_COLD = 128,	       // some of its messages are not at hand
+	QUEUE_LIMITED = 256	       // its length is limited
 };
 
 struct queue {
@@ -283,12 +293,13 @@ struct queue {
 	struct queue_owner *owner; // the connection of an exclusive queue; NULL when there is none
 	struct bytes arguments;	   // owns; a field table as declared
 	struct queue_settings *own_settings; // owns; NULL: queue_settings_plain (queue.h)
-	struct list bindings;		     // as destination: struct binding.of_destination
-	struct queue_log *log;		     // borrows from the store; NULL: not kept
-	uint32_t refs;	   // one while in the vhost, one for each unacked entry and yielder
-	unsigned flags;	   // enum queue_flag, or-ed
-	uint64_t mark;	   // == broker->route_mark: found by the present routing
-	uint64_t gate_lsn; // behind which the store knows that it delivers; 0: it has no log
+	struct queue_life *life; // owns; what only queues with limits need; NULL: it has none
+	struct list bindings;	 // as destination: struct binding.of_destination
+	struct queue_log *log;	 // borrows from the store; NULL: not kept
+	uint32_t refs;		 // one while in the vhost, one for each unacked entry and yielder
+	unsigned flags;		 // enum queue_flag, or-ed
+	uint64_t mark;		 // == broker->route_mark: found by the present routing
+	uint64_t gate_lsn;	 // behind which the store knows that it delivers; 0: it has no log
 	/* ready messages at hand: requeued ones (all older than the window's) and the window; then the cold
 	 * ones (log->cold_count), and those without a record that came behind or between these */
 	struct entry_block *head; // owns; oldest entries of the window

@@ -68,6 +68,8 @@ struct publish_result queue_publish(struct broker *broker, const struct route *r
 				    struct message *message);
 /* All its ready messages, at hand or not. */
 uint64_t queue_message_count(const struct queue *queue);
+/* Octets of their bodies. */
+uint64_t queue_octets(const struct queue *queue);
 /* There are ready messages, and none at hand: queue_refill() and the store bring some. */
 bool queue_must_read(const struct queue *queue);
 /* Has the next messages read when few are at hand. */
@@ -82,7 +84,7 @@ bool queue_may_deliver(struct queue *queue);
 bool queue_get(struct queue *queue, bool no_ack, struct entry *entry);
 /* Settles an unacked entry and drops its message reference. */
 void queue_ack(struct queue *queue, const struct entry *entry);
-/* Settles it as refused without requeue (dead letters will branch off here). */
+/* Settles it as refused without requeue: it is dead. */
 void queue_reject(struct queue *queue, const struct entry *entry);
 /* Puts an unacked entry back to its old place, flagged redelivered. */
 void queue_requeue(struct queue *queue, const struct entry *entry);

@@ -37,6 +37,7 @@ broker_new(struct deadlines *deadlines, const struct broker_options *options)
 	list_init(&broker->dirty);
 	list_init(&broker->dead);
 	list_init(&broker->gated);
+	list_init(&broker->over);
 	list_init(&broker->resident);
 	broker->rest.run = cold_rest;
 	pool_init(&broker->consumers_pool, sizeof(struct consumer));
@@ -61,6 +62,7 @@ broker_free(struct broker **broker)
 	broker_reap(b);
 	assert(list_empty(&b->dirty));
 	assert(list_empty(&b->gated));
+	assert(list_empty(&b->over));
 	map_fini(&b->vhosts);
 	map_fini(&b->users);
 	pool_fini(&b->consumers_pool);

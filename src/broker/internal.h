@@ -83,7 +83,37 @@ bool window_pop_requeued(struct queue *queue, struct entry *entry);
 
 /* Reads what the queue's arguments ask for; at its making, and when something of it has changed. */
 void queue_settings_update(struct queue *queue);
-void queue_settings_drop(struct queue *queue);
+/* The queue is being freed. */
+void queue_settings_end(struct queue *queue);
+
+/* ---- dead_letter.c ---- */
+
+/* Why a message did not get where it was to go (amqp.md 9.1). */
+enum death {
+	DEATH_REJECTED,
+	DEATH_EXPIRED,
+	DEATH_MAXLEN,
+	DEATH_DELIVERY_LIMIT
+};
+
+/* Publishes the dead letter of a message to where the queue's settings say, if they do; whether it was given to
+ * anybody. With the settlement of the message, which must follow at once, it is one unit of the store. */
+bool dead_letter_send(struct queue *queue, struct message *message, enum death death);
+/* An entry that is off the queue and not unacked any more is dead: sends its dead letter, settles it, drops its
+ * reference. */
+void queue_bury(struct queue *queue, const struct entry *entry, enum death death);
+
+/* ---- queue_limits.c: how many messages a queue may have ---- */
+
+/* queue_publish() when a queue of the route has QUEUE_LIMITED. */
+struct publish_result limits_publish(struct broker *broker, const struct route *route,
+				     struct message *message);
+/* The queue may have more than it should: its oldest messages die, now or, when we are seeing to that
+ * already, next. */
+void limits_enforce(struct queue *queue);
+/* Gives the message to each queue of the route, whatever their limits. */
+struct publish_result queue_publish_admitted(struct broker *broker, const struct route *route,
+					     struct message *message);
 
 /* ---- queue_cold.c: messages that are not at hand ---- */
 

@@ -100,6 +100,7 @@ message_new_stored(const struct message_record *record)
 			(uint32_t)record->body.n,
 			MESSAGE_PERSISTENT | (record->flags & MESSAGE_CC ? MESSAGE_HAS_CC : 0));
 	xfree(header);
+	m->time_ms = record->time_ms;
 	if (record->body.n != 0)
 		memcpy(message_body_room(m), record->body.p, record->body.n);
 	return m;

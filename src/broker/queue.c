@@ -220,7 +220,7 @@ queue_free(struct queue *q)
 	assert(list_empty(&q->bindings));
 	bytes_drop(&q->name);
 	bytes_drop(&q->arguments);
-	queue_settings_drop(q);
+	queue_settings_end(q);
 	slab_free(q, sizeof(*q));
 }
 

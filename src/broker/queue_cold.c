@@ -19,7 +19,8 @@
 
 /* Entries without a record, in order. */
 struct late {
-	uint32_t first; // index of the oldest
+	uint64_t octets; // of their bodies
+	uint32_t first;	 // index of the oldest
 	uint32_t end;
 	uint32_t room;
 	struct entry entries[];
@@ -71,7 +72,10 @@ late_grow(struct queue *q)
 	uint32_t first = (room - count) / 2;
 	struct late *late = slab_alloc(late_size(room));
 
-	*late = (struct late){.first = first, .end = first + count, .room = room};
+	*late = (struct late){.octets = q->late == NULL ? 0 : q->late->octets,
+			      .first = first,
+			      .end = first + count,
+			      .room = room};
 	if (count != 0)
 		memcpy(&late->entries[first], &q->late->entries[q->late->first],
 		       count * sizeof(struct entry));
@@ -85,6 +89,7 @@ cold_push_late(struct queue *q, struct entry entry)
 	if (q->late == NULL || q->late->end == q->late->room)
 		late_grow(q);
 	q->late->entries[q->late->end++] = entry;
+	q->late->octets += entry.message->body_size;
 	q->flags |= QUEUE_COLD;
 }
 
@@ -94,14 +99,19 @@ late_push_front(struct queue *q, struct entry entry)
 	if (q->late == NULL || q->late->first == 0)
 		late_grow(q);
 	q->late->entries[--q->late->first] = entry;
+	q->late->octets += entry.message->body_size;
 }
 
 /* Those below a number are next now. */
 static void
 late_release(struct queue *q, uint64_t below)
 {
-	while (late_count(q) > 0 && entry_qseq(&q->late->entries[q->late->first]) < below)
-		window_push(q, q->late->entries[q->late->first++]);
+	while (late_count(q) > 0 && entry_qseq(&q->late->entries[q->late->first]) < below) {
+		struct entry entry = q->late->entries[q->late->first++];
+
+		q->late->octets -= entry.message->body_size;
+		window_push(q, entry);
+	}
 	if (late_count(q) == 0)
 		late_free(q);
 }
@@ -112,6 +122,13 @@ uint64_t
 queue_message_count(const struct queue *q)
 {
 	return q->ready_count + late_count(q) + (q->log == NULL ? 0 : q->log->cold_count);
+}
+
+uint64_t
+queue_octets(const struct queue *q)
+{
+	return q->body_bytes + (q->late == NULL ? 0 : q->late->octets) +
+	       (q->log == NULL ? 0 : q->log->cold_octets);
 }
 
 bool
@@ -334,6 +351,8 @@ broker_read_end(struct broker *broker, struct queue_log *log)
 	if (queue_must_read(q))
 		queue_refill(q);
 	queue_touch(q);
+	if (q->flags & QUEUE_LIMITED)
+		limits_enforce(q);
 }
 
 /* ---- the end ---- */
@@ -360,9 +379,13 @@ cold_check(const struct queue *q)
 {
 	uint64_t last = 0;
 
+	uint64_t octets = 0;
+
 	assert(((q->flags & QUEUE_COLD) != 0) == (queue_message_count(q) > q->ready_count));
 	for (uint32_t i = 0; i < late_count(q); i++) {
 		assert(entry_qseq(&q->late->entries[q->late->first + i]) > last);
 		last = entry_qseq(&q->late->entries[q->late->first + i]);
+		octets += q->late->entries[q->late->first + i].message->body_size;
 	}
+	assert(octets == (q->late == NULL ? 0 : q->late->octets));
 }

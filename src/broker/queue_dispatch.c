@@ -55,29 +55,54 @@ push_stored(const struct route *route, struct message *message)
 static NEVER_INLINE struct publish_result
 publish_stored(struct broker *broker, const struct route *route, struct message *message)
 {
-	struct publish_result result = {0, false};
-	struct message *copy = NULL;
+	struct publish_result result = {queue_store(broker, route, message), false};
 
-	/* a record is of one routing; x-recent-history routes a message again */
-	if (unlikely(message->stored != 0))
-		message = copy = message_copy(message);
-	result.lsn = queue_store(broker, route, message);
 	push_stored(route, message);
 	if (unlikely(broker->resident_octets > broker->options.cache_size))
 		cold_evict(broker);
-	if (copy != NULL)
-		message_unref(copy);
 	return result;
+}
+
+struct publish_result
+queue_publish_admitted(struct broker *broker, const struct route *route, struct message *message)
+{
+	if ((message->flags & MESSAGE_PERSISTENT) && broker->store != NULL)
+		return publish_stored(broker, route, message);
+	push_entries(route, message);
+	return (struct publish_result){0, false};
+}
+
+/* A message has one record and one time; x-recent-history routes one again. */
+static NEVER_INLINE struct publish_result
+publish_again(struct broker *broker, const struct route *route, const struct message *message)
+{
+	struct message *copy = message_copy(message);
+	struct publish_result result = queue_publish(broker, route, copy);
+
+	message_unref(copy);
+	return result;
+}
+
+static unsigned
+flags_of(const struct route *route)
+{
+	unsigned flags = 0;
+
+	for (uint32_t i = 0; i < route->count; i++)
+		flags |= route->queues[i]->flags;
+	return flags;
 }
 
 struct publish_result
 queue_publish(struct broker *broker, const struct route *route, struct message *message)
 {
 	assert_not_dispatching(broker);
-	if ((message->flags & MESSAGE_PERSISTENT) && broker->store != NULL)
-		return publish_stored(broker, route, message);
-	push_entries(route, message);
-	return (struct publish_result){0, false};
+	if (unlikely(message->time_ms != 0))
+		return publish_again(broker, route, message);
+	message->time_ms = broker->now.wall_ms;
+	if (unlikely((flags_of(route) & QUEUE_LIMITED) != 0))
+		return limits_publish(broker, route, message);
+	return queue_publish_admitted(broker, route, message);
 }
 
 void
@@ -207,8 +232,7 @@ queue_reject(struct queue *q, const struct entry *entry)
 	assert_not_dispatching(q->vhost->broker);
 	assert(q->unacked_count > 0);
 	q->unacked_count--;
-	queue_settle(q, entry, ACK_REJECTED);
-	message_unref(entry->message);
+	queue_bury(q, entry, DEATH_REJECTED);
 }
 
 void
@@ -226,6 +250,8 @@ queue_requeue(struct queue *q, const struct entry *entry)
 			max_u64(q->log->redelivered_below, entry_qseq(entry) + 1);
 	window_requeue(q, (struct entry){entry->bits | ENTRY_REDELIVERED, entry->message});
 	queue_touch(q);
+	if (unlikely(q->flags & QUEUE_LIMITED))
+		limits_enforce(q);
 }
 
 bool

@@ -108,8 +108,8 @@ is_plain(const struct queue_settings *s)
 	       s->overflow == OVERFLOW_DROP_HEAD;
 }
 
-void
-queue_settings_drop(struct queue *q)
+static void
+drop_settings(struct queue *q)
 {
 	struct queue_settings *s = q->own_settings;
 
@@ -121,16 +121,43 @@ queue_settings_drop(struct queue *q)
 	q->own_settings = NULL;
 }
 
+/* Makes or frees what a queue with limits has. */
+static void
+set_limited(struct queue *q, bool limited)
+{
+	q->flags &= ~(unsigned)QUEUE_LIMITED;
+	if (limited) {
+		q->flags |= QUEUE_LIMITED;
+		if (q->life == NULL) {
+			q->life = slab_alloc(sizeof(*q->life));
+			*q->life = (struct queue_life){.queue = q};
+		}
+	} else if (q->life != NULL) {
+		if (list_linked(&q->life->over))
+			list_remove(&q->vhost->broker->over, &q->life->over);
+		slab_free(q->life, sizeof(*q->life));
+		q->life = NULL;
+	}
+}
+
 void
 queue_settings_update(struct queue *q)
 {
 	struct queue_settings found = settings_of(q->arguments);
 
-	queue_settings_drop(q);
+	drop_settings(q);
+	set_limited(q, found.length_max != UINT64_MAX || found.octets_max != UINT64_MAX);
 	if (is_plain(&found))
 		return;
 	q->own_settings = slab_alloc(sizeof(*q->own_settings));
 	*q->own_settings = found;
 	q->own_settings->dead_exchange = bytes_dup(found.dead_exchange);
 	q->own_settings->dead_key = bytes_dup(found.dead_key);
+}
+
+void
+queue_settings_end(struct queue *q)
+{
+	drop_settings(q);
+	set_limited(q, false);
 }

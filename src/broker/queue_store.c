@@ -80,7 +80,7 @@ uint64_t
 queue_store(struct broker *broker, const struct route *route, struct message *message)
 {
 	struct message_record record = {
-		.time_ms = broker->now.wall_ms,
+		.time_ms = message->time_ms,
 		.ref_count = count_durable(route),
 		.flags = message->flags & MESSAGE_HAS_CC ? MESSAGE_CC : 0,
 		.exchange = message_exchange(message),

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits on what is ready in a queue: messages and octets of their bodies (amqp.md 6.8). A queue that would have
+ * too much refuses what comes, or takes it in, hands out what consumers can take, and lets its oldest ones die.
+ *
+ * Dead letters may fill the next queue, and so on: queues that may have too much go on a list that is worked off
+ * by whoever was first, so a long way of dead letters needs no stack. The oldest message may be on the disk:
+ * then it is read, and dies when it comes.
+ */
+#include "broker/message.h"
+#include "internal.h"
+#include "route.h"
+#include "store/store.h"
+
+/* Whether so many more messages, with bodies of so many octets, are too much. */
+static bool
+is_over(const struct queue *q, uint64_t more, uint64_t octets)
+{
+	const struct queue_settings *settings = queue_settings(q);
+
+	return queue_message_count(q) + more > settings->length_max ||
+	       queue_octets(q) + octets > settings->octets_max;
+}
+
+static bool
+refuses(const struct queue *q, const struct message *message)
+{
+	return queue_settings(q)->overflow != OVERFLOW_DROP_HEAD &&
+	       is_over(q, 1, message->body_size);
+}
+
+/* ---- trimming ---- */
+
+static void
+trim(struct queue *q)
+{
+	if (is_over(q, 0, 0))
+		queue_hand_out(q);
+	while (is_over(q, 0, 0) && q->ready_count > 0) {
+		struct entry entry = window_pop(q);
+
+		queue_bury(q, &entry, DEATH_MAXLEN);
+	}
+	if (is_over(q, 0, 0))
+		queue_refill(q);
+}
+
+void
+limits_enforce(struct queue *q)
+{
+	struct broker *broker = q->vhost->broker;
+	struct list_link *link;
+
+	if (q->life == NULL || queue_settings(q)->overflow != OVERFLOW_DROP_HEAD ||
+	    !is_over(q, 0, 0))
+		return;
+	if (!list_linked(&q->life->over))
+		list_append(&broker->over, &q->life->over);
+	if (broker->trimming)
+		return;
+	broker->trimming = true;
+	while ((link = list_pop(&broker->over)) != NULL)
+		trim(container_of(link, struct queue_life, over)->queue);
+	broker->trimming = false;
+}
+
+/* ---- publishing ---- */
+
+/* The queues of the route that take the message; whether all do. */
+static bool
+admit(const struct route *route, const struct message *message, struct route *admitted)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < route->count; i++) {
+		struct queue *q = route->queues[i];
+
+		if (refuses(q, message)) {
+			all = false;
+			continue;
+		}
+		if (admitted->count == admitted->room)
+			route_grow(admitted);
+		admitted->queues[admitted->count++] = q;
+	}
+	return all;
+}
+
+/* Those that were refused die where their queue wants to know of it. */
+static void
+bury_refused(const struct route *route, const struct route *admitted, struct message *message)
+{
+	uint32_t next = 0;
+
+	for (uint32_t i = 0; i < route->count; i++) {
+		struct queue *q = route->queues[i];
+
+		if (next < admitted->count && admitted->queues[next] == q)
+			next++;
+		else if (queue_settings(q)->overflow == OVERFLOW_REJECT_DEAD_LETTER)
+			dead_letter_send(q, message, DEATH_MAXLEN);
+	}
+}
+
+struct publish_result
+limits_publish(struct broker *broker, const struct route *route, struct message *message)
+{
+	struct publish_result result = {0, false};
+	struct route admitted;
+
+	route_init(&admitted);
+	result.rejected = !admit(route, message, &admitted);
+	if (admitted.count > 0)
+		result.lsn = queue_publish_admitted(broker, &admitted, message).lsn;
+	if (result.rejected)
+		bury_refused(route, &admitted, message);
+	for (uint32_t i = 0; i < admitted.count; i++)
+		if (admitted.queues[i]->flags & QUEUE_LIMITED)
+			limits_enforce(admitted.queues[i]);
+	route_fini(&admitted);
+	return result;
+}
