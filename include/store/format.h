@@ -10,7 +10,7 @@
  *	log/0000000042.seg	segments: the log, shared by all queues; the number is the segment's id
  *	log/0000000042.tmp	what a merge or a rewrite has not finished: removed at start
  *	ckpt/0000000000123456	checkpoints, named by their LSN; .tmp as above
- *	page/			bodies of transient messages: never synced, removed at start
+ *	page/0000000042.page	bodies of transient messages: never synced, removed at start
  *
  * LSN: a dense count of records, from 1. Records stand in batches; a batch is what was written and
  * synced together, one range of LSNs, and never lies in two segments. What must be all or nothing (a
@@ -308,6 +308,16 @@ enum footer_entry_flag {
 	ENTRY_SHARED = 1,   // the record has other references
 	ENTRY_DEADLINE = 2, // it expires in this queue at a time of its own
 	ENTRY_DUE = 4	    // it is not ready in this queue before a time
+};
+
+/* ---- page files: bodies behind each other, each with a header ---- */
+
+#define PAGE_HEADER_SIZE 8
+
+enum page_offset {
+	PAGE_AT_SIZE = 0, // u32, octets of the body
+	PAGE_AT_CHECK =
+		4 // u32, CRC32C of the file's number (u64), the header's offset (u32) and the body
 };
 
 _Static_assert(RUN_AT_CHECK + 4 == FOOTER_RUN_SIZE, "the run is full");

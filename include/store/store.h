@@ -98,6 +98,9 @@ struct store_ops {
 		     const struct stored_message *message, bool redelivered);
 	/* That was all of this read. */
 	void (*read_end)(void *context, struct queue_log *log);
+	/* Bodies were written to page files, or not, or read from them (page.h). NULL: nothing is paged. */
+	void (*paged_out)(void *context, void *owner, int error);
+	void (*paged_in)(void *context, void *owner);
 	/* For a checkpoint: brings log->next_qseq of each queue up to date, for numbers went to messages without a
 	 * record too, and calls store_snapshot_add() for every durable definition. */
 	void (*snapshot)(void *context, struct store *store);

@@ -181,6 +181,18 @@ struct checkpoints {
 	uint64_t taken_us;		// and how long the broker thread had with it, estimated
 };
 
+struct page_file;
+struct pager;
+
+/* Bodies of transient messages on disk (page.c). */
+struct pages {
+	struct list files;	   // struct page_file.of_store; own
+	struct page_file *present; // takes what is written next; NULL: none yet
+	uint64_t last_id;
+	bool writing;	     // a job writes to it
+	struct pager *pager; // owns; the helper's while it runs
+};
+
 struct store {
 	struct disk *disk; // borrows for good
 	struct store_options options;
@@ -213,7 +225,8 @@ struct store {
 	bool merge_lacks_room;	 // the last one found none
 	uint32_t locating;	 // jobs that will take settled messages off their segments
 	struct list wanting;	 // queues whose read waits: struct queue_log.wanting
-	struct segment *next;	 // owns; prepared; NULL: not yet
+	struct pages pages;
+	struct segment *next; // owns; prepared; NULL: not yet
 	uint64_t next_segment_id;
 	bool preparing;		   // a job is making it
 	uint64_t prepare_retry_ms; // when to try again after an error; 0: there was none
@@ -252,6 +265,10 @@ int superblock_write(struct disk_file *file, struct superblock *superblock) MUST
 int superblock_create(struct store *store) MUST_CHECK;
 /* Reads both copies. 0; -ENOENT when there is no file; -EBADMSG, -ENOTSUP. */
 int superblock_read(struct store *store) MUST_CHECK;
+
+void pages_init(struct store *store);
+/* Removes all page files; places in them may be given back later. */
+void pages_fini(struct store *store);
 
 /* The process must end: ops.failed, once. */
 void store_fail(struct store *store, int error, const char *what);

@@ -253,6 +253,7 @@ store_new(struct disk *disk, const struct store_options *options, const struct s
 	store->reader = reader_new(disk);
 	store->spares = xcalloc(1, sizeof(*store->spares));
 	store->spares->disk = disk;
+	pages_init(store);
 	worker_init(&store->writer_thread, THREAD_STORE, store->mailbox);
 	worker_init(&store->helper_thread, THREAD_HELPER, store->mailbox);
 	return store;
@@ -277,6 +278,7 @@ store_free(struct store *store)
 	xfree(store->segments);
 	roll_fini(store);
 	merge_fini(store);
+	pages_fini(store);
 	reader_free(&store->reader);
 	xfree(store->spares);
 	if (store->next != NULL) {
