@@ -23,6 +23,18 @@ broker_memory_short(const struct broker *broker)
 {
 	return broker->options.memory_limit != 0 && mem_in_use() >= broker->options.memory_limit;
 }
+/* Sends bodies of transient messages to page files. */
+void broker_look_for_pages(struct broker *broker);
+/* The same while memory in use is above its mark, a few at a time; once a turn. */
+static inline void
+broker_page_out(struct broker *broker)
+{
+	if (unlikely(mem_in_use() > broker->options.page_out_at))
+		broker_look_for_pages(broker);
+}
+/* What store_ops tell of them. */
+void broker_paged_out(struct broker *broker, void *owner, int error);
+void broker_paged_in(struct broker *broker, void *owner);
 /* Everything up to this lsn is safe: queues that waited for it deliver. */
 void broker_set_stable(struct broker *broker, uint64_t lsn);
 /* Whether a message with this record may be confirmed: it is safe, or all its queues have settled it

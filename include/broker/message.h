@@ -22,6 +22,13 @@ struct message *message_new_stored(const struct message_record *record);
 /* A message of its own with the same content; refs is 1, and it is not stored. */
 struct message *message_copy(const struct message *message);
 void message_free(struct message *message);
+struct page_place;
+/* A stub for the message, whose body is in this place, which it takes over; refs is 1. */
+struct message *message_new_stub(const struct message *message, struct page_place place);
+/* Where the stub's body is; the place stays its own. */
+struct page_place message_page_place(const struct message *stub);
+/* The message that the stub stands for, with this body; refs is 1. */
+struct message *message_new_unpaged(const struct message *stub, struct bytes body);
 
 static inline struct message *
 message_ref(struct message *message)
@@ -98,7 +105,14 @@ message_body(const struct message *m)
 	return bytes_of(m->wire + message_body_at(m) + FRAME_PREFIX, m->body_size);
 }
 
-/* LSN of its record in the store; 0: none. */
+/* Whether it has a record in the log. */
+static inline bool
+message_is_stored(const struct message *m)
+{
+	return m->stored != 0 && !(m->flags & (MESSAGE_PAGED | MESSAGE_HAS_STUB));
+}
+
+/* LSN of its record in the store; only if it has one. */
 static inline uint64_t
 message_lsn(const struct message *m)
 {

@@ -30,9 +30,10 @@
 
 struct broker_options {
 	uint64_t memory_limit; // mem_in_use() at which publishers stop being read; 0: none
-	uint32_t yield_high;   // ready bytes ahead of takers at which publishers yield (256 KiB)
-	uint32_t yield_low;    // ready bytes at which they go on (128 KiB)
-	uint32_t yield_ms; // how long a yielding publisher waits at most for the next budget (1)
+	uint64_t page_out_at; // mem_in_use() above which bodies go to page files; UINT64_MAX: never
+	uint32_t yield_high;  // ready bytes ahead of takers at which publishers yield (256 KiB)
+	uint32_t yield_low;   // ready bytes at which they go on (128 KiB)
+	uint32_t yield_ms;    // how long a yielding publisher waits at most for the next budget (1)
 	uint32_t message_size_max;	   // octets of one body (16 MiB)
 	uint32_t queue_max;		   // queues in all vhosts; UINT32_MAX: no limit
 	uint32_t exchange_max;		   // exchanges, predeclared ones too; UINT32_MAX: no limit
@@ -43,6 +44,7 @@ struct broker_options {
 
 struct store;
 struct queue_log;
+struct page_move;
 
 /* The root. */
 struct broker {
@@ -61,7 +63,12 @@ struct broker {
 		resident; // durable queues with messages at hand, the one longest so first: struct queue.resident
 	uint64_t resident_octets; // wire octets of those messages
 	struct deadline
-		rest;	   // when to look for queues that can do without: set while there are any
+		rest; // when to look for queues that can do without: set while there are any
+	struct list
+		pageable; // queues that may have more than a window at hand: struct queue.pageable
+	struct page_move *paging_out; // owns; bodies on their way to a page file; NULL: none
+	struct deadline page_again;   // has a turn look for more to page out
+	uint64_t page_retry_ms;	      // no page-out before; 0: there was no error
 	struct list gated; // queues that may deliver once their gate is stable: struct queue.gated
 	struct list over;  // queues that may have too many messages: struct queue_life.over
 	bool trimming;	   // what is on that list is being seen to
@@ -188,8 +195,12 @@ struct route {
 
 enum message_flag {
 	MESSAGE_PERSISTENT = 1, // delivery mode 2
-	MESSAGE_HAS_CC = 2	// its headers hold more routing keys
+	MESSAGE_HAS_CC = 2,	// its headers hold more routing keys
+	MESSAGE_PAGED = 4,	// it is a stub: its body is in a page file
+	MESSAGE_HAS_STUB = 8	// its body is in a page file as well
 };
+
+struct page_file;
 
 /*
  * A message: one allocation, immutable once published, counted. Behind the struct lies its wire form as
@@ -201,6 +212,9 @@ enum message_flag {
  *
  * so a delivery copies it as it is and patches the two channel numbers; one that must be cut into
  * several frames takes the parts (message.h).
+ *
+ * A stub stands in a queue for a message whose body is in a page file: its sizes are those of the message,
+ * but instead of the body frame there are 4 octets, where in the file it is. It is never handed out.
  */
 struct message {
 	uint32_t refs;
@@ -209,8 +223,12 @@ struct message {
 	uint8_t exchange_size; // octets of the exchange's name
 	uint8_t key_size;      // octets of the routing key
 	uint16_t flags;	       // enum message_flag, or-ed
-	uint64_t
-		stored; // LSN of its record << 16 | references of that, UINT16_MAX at most; 0: none
+	union {
+		uint64_t
+			stored; // LSN of its record << 16 | references of that, UINT16_MAX at most; 0: none
+		struct message *stub;	// MESSAGE_HAS_STUB: counts
+		struct page_file *page; // MESSAGE_PAGED: has a place in it
+	};
 	uint64_t time_ms; // since 1970, when it came to its queues; 0: it has not yet
 	uint8_t wire[];
 };
@@ -279,14 +297,18 @@ enum queue_flag {
 	QUEUE_EXCLUSIVE_CONSUMER = 32, // its one consumer wants no other beside it
 	QUEUE_STORED = 64,	       // it has, or had until its deletion, a log
 	QUEUE_COLD = 128,	       // some of its messages are not at hand
-	QUEUE_LIMITED = 256	       // its length is limited
+	QUEUE_PAGED = 256,	       // some of its entries are stubs
+	QUEUE_LIMITED = 512	       // its length is limited
 };
+
+struct paging;
 
 struct queue {
 	struct map_node node;	   // in vhost->queues
 	struct list_link dirty;	   // in broker->dirty
 	struct list_link gated;	   // in broker->gated
 	struct list_link resident; // in broker->resident
+	struct list_link pageable; // in broker->pageable
 	struct list_link of_owner; // in owner->queues
 	struct bytes name;	   // owns
 	struct vhost *vhost;	   // borrows for good
@@ -306,6 +328,7 @@ struct queue {
 	struct entry_block *tail; // owns; where the next entry goes
 	struct entry *requeued;	  // owns; a binary heap by qseq
 	struct late *late;	  // owns; entries behind cold ones; NULL: none
+	struct paging *paging;	  // owns; where page-out and page-in are; NULL: nothing was paged
 	uint32_t requeued_count;
 	uint32_t requeued_room;
 	uint32_t block_hint; // capacity of the next block

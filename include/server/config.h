@@ -148,6 +148,7 @@ struct config {
 	/* memory; broker.memory_limit is made of these */
 	uint64_t memory_absolute; // bytes; 0: not given
 	double memory_relative;	  // share of the memory there is
+	double paging_ratio;	  // of the memory limit
 	uint64_t memory_override; // bytes to take for the memory there is; 0: ask the system
 
 	/* disk; the first is made of the others */

@@ -14,6 +14,7 @@ broker_options_default(void)
 {
 	return (struct broker_options){
 		.memory_limit = 0,
+		.page_out_at = UINT64_MAX,
 		.yield_high = 256 * 1024,
 		.yield_low = 128 * 1024,
 		.yield_ms = 1,
@@ -40,6 +41,8 @@ broker_new(struct deadlines *deadlines, const struct broker_options *options)
 	list_init(&broker->over);
 	list_init(&broker->resident);
 	broker->rest.run = cold_rest;
+	list_init(&broker->pageable);
+	broker->page_again.run = page_out_again;
 	pool_init(&broker->consumers_pool, sizeof(struct consumer));
 	return broker;
 }
@@ -55,6 +58,8 @@ broker_free(struct broker **broker)
 		return;
 	deadline_clear(b->deadlines, &b->rest);
 	durable_leave(b);
+	assert(b->paging_out == NULL);
+	deadline_clear(b->deadlines, &b->page_again);
 	map_for_each (&b->vhosts, vhost, struct vhost, node)
 		vhost_delete(vhost);
 	map_for_each (&b->users, user, struct user, node)
@@ -63,6 +68,7 @@ broker_free(struct broker **broker)
 	assert(list_empty(&b->dirty));
 	assert(list_empty(&b->gated));
 	assert(list_empty(&b->over));
+	assert(list_empty(&b->pageable));
 	map_fini(&b->vhosts);
 	map_fini(&b->users);
 	pool_fini(&b->consumers_pool);

@@ -27,6 +27,9 @@ struct entry_block *window_grow(struct queue *queue);
 /* A stored message of a durable queue came to hand, or went. */
 void window_resident(struct queue *queue, uint64_t octets_in, uint64_t octets_out);
 
+/* The same for a message that may be a stored one. */
+void window_take_in(struct queue *queue, const struct message *message);
+
 /* Counts a message that comes to hand. */
 static inline void
 window_count(struct queue *q, const struct message *m)
@@ -37,7 +40,7 @@ window_count(struct queue *q, const struct message *m)
 	q->ready_bytes += size;
 	q->body_bytes += m->body_size;
 	if ((q->flags & QUEUE_STORED) && m->stored != 0)
-		window_resident(q, size, 0);
+		window_take_in(q, m);
 }
 
 /* Puts a new entry behind all others. */
@@ -58,6 +61,10 @@ const struct entry *window_first(const struct queue *queue);
 struct entry window_pop(struct queue *queue);
 /* Puts an entry that was popped before back to its place by qseq. */
 void window_requeue(struct queue *queue, struct entry entry);
+/* Takes an entry out of the window: that of this index in this block, which follows before (NULL: it is the
+ * first one). Its reference goes to the caller. */
+struct entry window_remove(struct queue *queue, struct entry_block *before,
+			   struct entry_block *block, uint32_t index);
 /* Settles all entries and drops their references. */
 void window_clear(struct queue *queue, enum ack_reason reason);
 void window_check(const struct queue *queue);
@@ -131,6 +138,31 @@ void cold_rest(struct deadline *deadline, uint64_t now_ms);
 /* Settles all that is not at hand. */
 void cold_clear(struct queue *queue, enum ack_reason reason);
 void cold_check(const struct queue *queue);
+
+/* The late entries, in order; count gets how many. */
+struct entry *late_entries(const struct queue *queue, uint32_t *count);
+
+/* ---- queue_page.c, queue_page_out.c, queue_page_in.c: bodies in page files ---- */
+
+/* The queue grows: it may have something to page out one day. */
+static inline void
+page_note(struct queue *q)
+{
+	if (!list_linked(&q->pageable))
+		list_append(&q->vhost->broker->pageable, &q->pageable);
+}
+
+/* Entries go off the end of the window. */
+void page_forget_places(struct queue *queue);
+/* The broker's deadline is due. */
+void page_out_again(struct deadline *deadline, uint64_t now_ms);
+/* The queue has lost all its entries. */
+void page_cleared(struct queue *queue);
+/* Has the bodies of the first entries read when few of those at the head are at hand. */
+void page_refill(struct queue *queue);
+/* The queue ends. */
+void page_fini(struct queue *queue);
+void page_check(const struct queue *queue);
 
 /* ---- queue_store.c: a queue and its log ---- */
 

@@ -5,6 +5,7 @@
  */
 #include "broker/message.h"
 
+#include "store/page.h"
 #include "store/record.h"
 #include "wire/cursor.h"
 
@@ -21,6 +22,13 @@ static size_t
 message_size(const struct message *m)
 {
 	return sizeof(*m) + message_wire_size(m);
+}
+
+/* Its wire form ends where the body frame would begin. */
+static size_t
+stub_size(const struct message *m)
+{
+	return sizeof(*m) + message_body_at(m) + sizeof(uint32_t);
 }
 
 struct message *
@@ -75,8 +83,9 @@ struct message *
 message_copy(const struct message *m)
 {
 	struct message *copy = message_new(message_exchange(m), message_key(m), message_header(m),
-					   m->body_size, m->flags);
+					   m->body_size, m->flags & ~MESSAGE_HAS_STUB);
 
+	assert(!(m->flags & MESSAGE_PAGED));
 	if (m->body_size != 0)
 		memcpy(message_body_room(copy), message_body(m).p, m->body_size);
 	return copy;
@@ -106,8 +115,62 @@ message_new_stored(const struct message_record *record)
 	return m;
 }
 
+struct message *
+message_new_stub(const struct message *m, struct page_place place)
+{
+	struct message *stub = slab_alloc(stub_size(m));
+
+	assert(m->body_size != 0);
+	assert(!(m->flags & MESSAGE_PAGED));
+	*stub = *m;
+	stub->refs = 1;
+	stub->flags = (uint16_t)((m->flags & ~MESSAGE_HAS_STUB) | MESSAGE_PAGED);
+	stub->page = place.file;
+	memcpy(stub->wire, m->wire, message_body_at(m));
+	memcpy(stub->wire + message_body_at(m), &place.offset, sizeof(place.offset));
+	return stub;
+}
+
+struct page_place
+message_page_place(const struct message *stub)
+{
+	struct page_place place = {.file = stub->page};
+
+	assert(stub->flags & MESSAGE_PAGED);
+	memcpy(&place.offset, stub->wire + message_body_at(stub), sizeof(place.offset));
+	return place;
+}
+
+struct message *
+message_new_unpaged(const struct message *stub, struct bytes body)
+{
+	struct message *m =
+		message_new(message_exchange(stub), message_key(stub), message_header(stub),
+			    stub->body_size, (uint16_t)(stub->flags & ~MESSAGE_PAGED));
+
+	assert(body.n == stub->body_size);
+	m->time_ms = stub->time_ms;
+	memcpy(message_body_room(m), body.p, body.n);
+	return m;
+}
+
+static NEVER_INLINE void
+free_with_page(struct message *m)
+{
+	if (m->flags & MESSAGE_PAGED) {
+		page_release(message_page_place(m));
+		slab_free(m, stub_size(m));
+		return;
+	}
+	message_unref(m->stub);
+	slab_free(m, message_size(m));
+}
+
 void
 message_free(struct message *m)
 {
-	slab_free(m, message_size(m));
+	if (unlikely(m->flags & (MESSAGE_PAGED | MESSAGE_HAS_STUB)))
+		free_with_page(m);
+	else
+		slab_free(m, message_size(m));
 }

@@ -162,6 +162,7 @@ queue_delete(struct queue *q)
 	}
 	cold_clear(q, ACK_PURGED);
 	window_clear(q, ACK_PURGED);
+	page_cleared(q);
 	queue_wake_yielders(q);
 	queue_unref(q);
 	return ready;
@@ -175,6 +176,7 @@ queue_purge(struct queue *q)
 	assert_not_dispatching(q->vhost->broker);
 	window_clear(q, ACK_PURGED);
 	cold_clear(q, ACK_PURGED);
+	page_cleared(q);
 	queue_wake_yielders(q);
 	return ready;
 }
@@ -218,6 +220,7 @@ queue_free(struct queue *q)
 	assert(q->unacked_count == 0);
 	assert(list_empty(&q->consumers));
 	assert(list_empty(&q->bindings));
+	page_fini(q);
 	bytes_drop(&q->name);
 	bytes_drop(&q->arguments);
 	queue_settings_end(q);
@@ -233,6 +236,7 @@ queue_check(const struct queue *q)
 
 	window_check(q);
 	cold_check(q);
+	page_check(q);
 	list_for_each (&q->consumers, consumer, struct consumer, of_queue) {
 		assert(consumer->queue == q);
 		takers += list_linked(&consumer->taker);

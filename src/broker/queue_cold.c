@@ -81,6 +81,14 @@ late_grow(struct queue *q)
 		       count * sizeof(struct entry));
 	late_free(q);
 	q->late = late;
+	page_note(q);
+}
+
+struct entry *
+late_entries(const struct queue *q, uint32_t *count)
+{
+	*count = late_count(q);
+	return *count == 0 ? NULL : &q->late->entries[q->late->first];
 }
 
 void
@@ -134,7 +142,9 @@ queue_octets(const struct queue *q)
 bool
 queue_must_read(const struct queue *q)
 {
-	return q->ready_count == 0 && q->log != NULL && q->log->cold_count > 0;
+	if (q->ready_count > 0)
+		return (window_first(q)->message->flags & MESSAGE_PAGED) != 0;
+	return q->log != NULL && q->log->cold_count > 0;
 }
 
 bool
@@ -166,7 +176,7 @@ struct returned {
 static bool
 give_back(struct entry entry, struct returned *returned)
 {
-	if (entry.message->stored == 0)
+	if (!message_is_stored(entry.message))
 		return false;
 	returned->first = min_u64(returned->first, entry_qseq(&entry));
 	returned->count++;
@@ -313,6 +323,8 @@ queue_refill(struct queue *q)
 {
 	uint64_t octets = QUEUE_WINDOW_OCTETS - min_u64(q->ready_bytes, QUEUE_WINDOW_OCTETS);
 
+	if (q->flags & QUEUE_PAGED)
+		page_refill(q);
 	if (q->log == NULL || q->log->cold_count == 0 || q->ready_count > QUEUE_WINDOW_COUNT / 2 ||
 	    octets < QUEUE_WINDOW_OCTETS / 2)
 		return;

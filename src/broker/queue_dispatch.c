@@ -145,9 +145,9 @@ waiting_octets(const struct queue *q)
 	return q->ready_bytes + (q->log == NULL ? 0 : q->log->cold_octets);
 }
 
-/* Offers entries until one side is out; whether any was taken. */
-static bool
-offer_entries(struct queue *q)
+/* Offers entries until one side is out, or, where some are stubs, the first one is; whether any was taken. */
+static ALWAYS_INLINE bool
+offer_entries(struct queue *q, bool paged)
 {
 	bool took = false;
 
@@ -155,6 +155,8 @@ offer_entries(struct queue *q)
 		struct consumer *consumer = list_first(&q->takers, struct consumer, taker);
 		struct entry entry = *window_first(q);
 
+		if (paged && (entry.message->flags & MESSAGE_PAGED))
+			break;
 		if (consumer->ops->deliver(consumer, &entry) == DELIVER_FULL) {
 			list_remove(&q->takers, &consumer->taker);
 			continue;
@@ -179,10 +181,10 @@ queue_dispatch(struct queue *q)
 	if (unlikely(q->gate_lsn > broker->stable))
 		return;
 	broker->dispatching = true;
-	if (offer_entries(q))
+	if (unlikely(q->flags & QUEUE_PAGED) ? offer_entries(q, true) : offer_entries(q, false))
 		q->taken_ms = broker->now.monotonic_ms;
 	broker->dispatching = false;
-	if (unlikely(q->flags & QUEUE_COLD) && !list_empty(&q->takers))
+	if (unlikely(q->flags & (QUEUE_COLD | QUEUE_PAGED)) && !list_empty(&q->takers))
 		queue_refill(q);
 	if (!list_empty(&q->yielders) && waiting_octets(q) <= broker->options.yield_low)
 		queue_wake_yielders(q);
@@ -205,6 +207,7 @@ queue_get(struct queue *q, bool no_ack, struct entry *entry)
 	if (q->ready_count == 0)
 		return false;
 	*entry = window_pop(q);
+	assert(!(entry->message->flags & MESSAGE_PAGED));
 	q->get_count++;
 	if (no_ack)
 		queue_settle(q, entry, ACK_CONSUMED);

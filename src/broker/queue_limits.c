@@ -31,12 +31,19 @@ refuses(const struct queue *q, const struct message *message)
 
 /* ---- trimming ---- */
 
+/* A dead letter needs the body of the first message. */
+static bool
+may_die(const struct queue *q)
+{
+	return !queue_settings(q)->dead_letters || !queue_must_read(q);
+}
+
 static void
 trim(struct queue *q)
 {
 	if (is_over(q, 0, 0))
 		queue_hand_out(q);
-	while (is_over(q, 0, 0) && q->ready_count > 0) {
+	while (is_over(q, 0, 0) && q->ready_count > 0 && may_die(q)) {
 		struct entry entry = window_pop(q);
 
 		queue_bury(q, &entry, DEATH_MAXLEN);

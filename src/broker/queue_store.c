@@ -127,7 +127,7 @@ queue_settle_stored(struct queue *q, const struct entry *entry, enum ack_reason 
 
 	if (broker->store == NULL)
 		return; // the broker ends, and the store has everything
-	if (m->stored == 0) {
+	if (!message_is_stored(m)) {
 		if (q->log != NULL)
 			qseq_set_add(&q->log->settled, entry_qseq(entry), 1);
 		return;

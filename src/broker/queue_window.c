@@ -27,10 +27,12 @@ window_grow(struct queue *q)
 	struct entry_block *block = slab_alloc(block_size(capacity));
 
 	*block = (struct entry_block){.capacity = capacity};
-	if (q->tail != NULL)
+	if (q->tail != NULL) {
 		q->tail->next = block;
-	else
+		page_note(q);
+	} else {
 		q->head = block;
+	}
 	q->tail = block;
 	q->block_hint = (uint32_t)min_u64(2 * capacity + 1, BLOCK_CAPACITY_MAX);
 	return block;
@@ -50,22 +52,30 @@ window_shift(struct queue *q)
 	slab_free(block, block_size(block->capacity));
 }
 
-/* Frees the last block, which is empty. */
+/* Frees a block behind the one before it (NULL: it is the first); it is empty. */
 static void
-window_cut(struct queue *q)
+window_cut(struct queue *q, struct entry_block *before, struct entry_block *block)
 {
-	struct entry_block *last = q->tail;
+	if (before == NULL)
+		q->head = block->next;
+	else
+		before->next = block->next;
+	if (q->tail == block)
+		q->tail = before;
+	slab_free(block, block_size(block->capacity));
+}
+
+/* The block before the last one; NULL: there is none. */
+static struct entry_block *
+before_tail(const struct queue *q)
+{
 	struct entry_block *before = q->head;
 
-	if (before == last) {
-		q->head = q->tail = NULL;
-	} else {
-		while (before->next != last)
-			before = before->next;
-		before->next = NULL;
-		q->tail = before;
-	}
-	slab_free(last, block_size(last->capacity));
+	if (before == q->tail)
+		return NULL;
+	while (before->next != q->tail)
+		before = before->next;
+	return before;
 }
 
 static void
@@ -77,8 +87,8 @@ count_out(struct queue *q, const struct message *m)
 	q->ready_count--;
 	q->ready_bytes -= size;
 	q->body_bytes -= m->body_size;
-	if ((q->flags & QUEUE_STORED) && (m->stored != 0 || q->ready_count == 0))
-		window_resident(q, 0, m->stored != 0 ? size : 0);
+	if ((q->flags & QUEUE_STORED) && (message_is_stored(m) || q->ready_count == 0))
+		window_resident(q, 0, message_is_stored(m) ? size : 0);
 }
 
 void
@@ -94,6 +104,13 @@ window_resident(struct queue *q, uint64_t octets_in, uint64_t octets_out)
 		list_remove(&broker->resident, &q->resident);
 }
 
+void
+window_take_in(struct queue *q, const struct message *m)
+{
+	if (message_is_stored(m))
+		window_resident(q, message_wire_size(m), 0);
+}
+
 uint32_t
 window_pop_back(struct queue *q, struct entry *entries, uint32_t n)
 {
@@ -102,13 +119,30 @@ window_pop_back(struct queue *q, struct entry *entries, uint32_t n)
 
 	if (block == NULL)
 		return 0;
+	page_forget_places(q);
 	for (; count < n && block->end > block->first; count++) {
 		entries[count] = block->entries[--block->end];
 		count_out(q, entries[count].message);
 	}
 	if (block->end == block->first)
-		window_cut(q);
+		window_cut(q, before_tail(q), block);
 	return count;
+}
+
+struct entry
+window_remove(struct queue *q, struct entry_block *before, struct entry_block *block,
+	      uint32_t index)
+{
+	struct entry entry = block->entries[index];
+
+	page_forget_places(q);
+	memmove(&block->entries[block->first + 1], &block->entries[block->first],
+		(index - block->first) * sizeof(struct entry));
+	block->first++;
+	if (block->end == block->first)
+		window_cut(q, before, block);
+	count_out(q, entry.message);
+	return entry;
 }
 
 const struct entry *

@@ -252,12 +252,15 @@ finish_memory(struct config *config)
 	const struct setting *relative =
 		settings_find(&config->settings, "vm_memory_high_watermark.relative");
 
-	if (absolute != NULL && (relative == NULL || relative->rank <= absolute->rank)) {
+	if (absolute != NULL && (relative == NULL || relative->rank <= absolute->rank))
 		config->broker.memory_limit = config->memory_absolute;
-		return;
-	}
-	config->broker.memory_limit =
-		max_u64(1, (uint64_t)((double)there_is(config) * config->memory_relative));
+	else
+		config->broker.memory_limit =
+			max_u64(1, (uint64_t)((double)there_is(config) * config->memory_relative));
+	config->broker.page_out_at = UINT64_MAX;
+	if (config->paging_ratio < 1)
+		config->broker.page_out_at =
+			(uint64_t)((double)config->broker.memory_limit * config->paging_ratio);
 }
 
 static void

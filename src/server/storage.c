@@ -33,6 +33,22 @@ on_read_end(void *context, struct queue_log *log)
 }
 
 static void
+on_paged_out(void *context, void *owner, int error)
+{
+	struct storage *storage = context;
+
+	broker_paged_out(storage->broker, owner, error);
+}
+
+static void
+on_paged_in(void *context, void *owner)
+{
+	struct storage *storage = context;
+
+	broker_paged_in(storage->broker, owner);
+}
+
+static void
 on_snapshot(void *context, struct store *store)
 {
 	struct storage *storage = context;
@@ -77,6 +93,8 @@ static const struct store_ops ops = {
 	.define = on_define,
 	.read = on_read,
 	.read_end = on_read_end,
+	.paged_out = on_paged_out,
+	.paged_in = on_paged_in,
 	.snapshot = on_snapshot,
 	.stable = on_stable,
 	.short_of_space = on_short_of_space,

@@ -10,6 +10,7 @@
  *	session_effects()  cancel notices, confirms coalesced, holds released
  *	net_flush()        one writev for each connection
  *	net_reap()         connections that ended give up what they held
+ *	broker_page_out()  when memory is short still, bodies go to page files
  *	broker_reap()      and what died in the model is freed
  *
  * A connection that ends puts its messages back after the dispatch of its turn, and a flush that makes
@@ -33,6 +34,7 @@ turn_run(struct turn *turn, struct now now)
 	session_effects(turn->session);
 	net_flush(turn->net);
 	net_reap(turn->net);
+	broker_page_out(turn->broker);
 	broker_reap(turn->broker);
 	if (turn->check)
 		broker_check(turn->broker);
