@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Long queues at random: messages with and without a record to one queue or more, consumers that come, take
- * and go, gets, settlements in any order, purges, deletions, evictions, reads that take their time, restarts
- * clean and unclean; after each step the queues are compared with plain lists. TEST_SEED=... in the
- * environment repeats a run.
+ * and go, gets, settlements in any order, purges, deletions, evictions, bodies that go to page files
+ * or cannot, reads that take their time, restarts clean and unclean; after each step the queues are compared
+ * with plain lists. TEST_SEED=... in the environment repeats a run.
  */
 #include "unit/cold_fixture.h"
 
+#include <errno.h>
 #include <time.h>
+
+#include "util/log.h"
 
 #define STEPS 3000
 
@@ -96,10 +99,27 @@ step_consumer(struct listed *list)
 		take_more(list, pick(300));
 }
 
+/* Page files cannot be written for a while, or can again. */
+static void
+step_page_errors(void)
+{
+	disk_sim_clear_faults(disk);
+	if (pick(2))
+		disk_sim_fail(disk, (struct disk_sim_fault){.kind = SIM_WRITE,
+							    .path = "page/",
+							    .at = 1 + pick(5),
+							    .for_ever = pick(2) != 0,
+							    .error = -ENOSPC,
+							    .part = pick(5000)});
+	present_now.monotonic_ms += 5000;
+}
+
 /* What the turn does, in part. */
 static void
 step_turn(void)
 {
+	if (pick(2))
+		broker_page_out(broker);
 	if (pick(2))
 		store_work(store);
 	if (pick(2))
@@ -140,6 +160,10 @@ step(void)
 		run_all();
 	else if (what < 146)
 		pass_time(pick(8000));
+	else if (what == 146)
+		page_out_at = broker->options.page_out_at = pick(2) ? 0 : UINT64_MAX;
+	else if (what == 147)
+		step_page_errors();
 	else
 		step_turn();
 	check_all();
@@ -158,10 +182,13 @@ seed(void)
 START_TEST(test_random_steps_keep_order_and_content)
 {
 	seed();
+	log_set_level(LOG_ERROR);
 	file_size = 256 * 1024 << pick(4);
+	page_out_at = pick(4) ? 0 : UINT64_MAX;
 	restart(true);
 	for (int i = 0; i < STEPS; i++)
 		step();
+	disk_sim_clear_faults(disk);
 	for (size_t i = 0; i < QUEUES; i++) {
 		settle_all(&lists[i], SETTLE_REQUEUE);
 		drain(&lists[i]);
@@ -169,6 +196,7 @@ START_TEST(test_random_steps_keep_order_and_content)
 	restart(false);
 	for (size_t i = 0; i < QUEUES; i++)
 		drain(&lists[i]);
+	printf("page files: written to %zu times, read from %zu times\n", pages_out, pages_in);
 }
 END_TEST
 
