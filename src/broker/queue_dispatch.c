@@ -173,6 +173,16 @@ offer_entries(struct queue *q, bool paged)
 	return took;
 }
 
+/* Has what comes next read before consumers need it. */
+static NEVER_INLINE void
+look_ahead(struct queue *q)
+{
+	if (!list_empty(&q->takers))
+		queue_refill(q);
+	else if (q->flags & QUEUE_PAGED)
+		page_refill(q);
+}
+
 void
 queue_dispatch(struct queue *q)
 {
@@ -184,8 +194,8 @@ queue_dispatch(struct queue *q)
 	if (unlikely(q->flags & QUEUE_PAGED) ? offer_entries(q, true) : offer_entries(q, false))
 		q->taken_ms = broker->now.monotonic_ms;
 	broker->dispatching = false;
-	if (unlikely(q->flags & (QUEUE_COLD | QUEUE_PAGED)) && !list_empty(&q->takers))
-		queue_refill(q);
+	if (unlikely(q->flags & (QUEUE_COLD | QUEUE_PAGED)))
+		look_ahead(q);
 	if (!list_empty(&q->yielders) && waiting_octets(q) <= broker->options.yield_low)
 		queue_wake_yielders(q);
 }

@@ -59,7 +59,7 @@ wants_more(const struct queue *q)
 {
 	if (queue_must_read(q))
 		return true;
-	return !list_empty(&q->takers) && q->head != NULL &&
+	return !list_empty(&q->consumers) && q->head != NULL &&
 	       entry_qseq(&q->head->entries[q->head->first]) >= q->paging->look_from;
 }
 
@@ -72,7 +72,7 @@ page_refill(struct queue *q)
 	if (q->paging->reading || broker->store == NULL || !wants_more(q))
 		return;
 	move = page_move_new(q);
-	collect(move, list_empty(&q->takers) ? GET_PART : 1);
+	collect(move, list_empty(&q->consumers) ? GET_PART : 1);
 	if (move->count > 0 && store_page_in(broker->store, move->items, move->count, move))
 		q->paging->reading = true;
 	else

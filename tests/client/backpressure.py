@@ -218,7 +218,8 @@ def held_then_drained(stall):
     A flood is held at the memory limit; then a consumer takes everything while the publisher goes on. With
     stall the consumer is there from the start, without acknowledgements, and does not read at first.
     """
-    settings = {"vm_memory_high_watermark.absolute": f"{LIMIT_MB}MiB"}
+    # what happens to messages that may go to page files is the matter of paging.py
+    settings = {"vm_memory_high_watermark.absolute": f"{LIMIT_MB}MiB", "vm_memory_high_watermark_paging_ratio": "1"}
     with lib.Broker(settings) as broker:
         control = RawClient(broker).open()
         control.declare("bp.flood")

@@ -86,9 +86,8 @@ static uint32_t next_id;		  // of the next message
 static struct now present_now;		  // the clock
 static size_t reads;			  // messages that came back from the disk
 static uint64_t page_out_at = UINT64_MAX; // option of the next broker
-static size_t pages_out;		  // jobs that wrote bodies to page files
-static size_t pages_in;			  // and that brought some back
-static int page_error;			  // of the last write
+static size_t pages_out, pages_in; // jobs that wrote bodies to page files, and brought some back
+static int page_error;		   // of the last write
 
 /* ---- messages ---- */
 
