@@ -456,6 +456,7 @@ config_reload(struct config *config, char *error)
 			exchange((char *)config + option_rows[i].offset,
 				 (char *)&fresh + option_rows[i].offset, option_rows[i].size);
 	config->broker.memory_limit = fresh.broker.memory_limit;
+	config->broker.page_out_at = fresh.broker.page_out_at;
 	config->disk_free_limit = fresh.disk_free_limit;
 	config->log_level = fresh.log_level;
 	exchange(&config->tls.cipher_list, &fresh.tls.cipher_list, sizeof(char *));

@@ -456,6 +456,25 @@ START_TEST(test_config_memory_limit)
 }
 END_TEST
 
+START_TEST(test_config_paging_ratio)
+{
+	load_well("vm_memory_high_watermark.absolute = 1000\n");
+	ck_assert_uint_eq(config.broker.page_out_at, 500);
+	config_free(&config);
+	load_well("vm_memory_high_watermark.absolute = 1000\n"
+		  "vm_memory_high_watermark_paging_ratio = 0\n");
+	ck_assert_uint_eq(config.broker.page_out_at, 0);
+	config_free(&config);
+	load_well("vm_memory_high_watermark_paging_ratio = 1.1\n");
+	ck_assert_uint_eq(config.broker.page_out_at, UINT64_MAX);
+	write_file("main.conf", "vm_memory_high_watermark.absolute = 1000\n"
+				"vm_memory_high_watermark_paging_ratio = 0.25\n");
+	ck_assert_int_eq(config_reload(&config, error), 0);
+	ck_assert_uint_eq(config.broker.page_out_at, 250);
+	config_free(&config);
+}
+END_TEST
+
 START_TEST(test_config_disk_free_limit)
 {
 	static const char *const flags[] = {"disk_free_limit.absolute=5MB", NULL};
@@ -534,5 +553,5 @@ TESTS_WITH("config", config_set_up, config_tear_down, test_config_defaults_are_t
 	   test_config_environment_wins_over_the_file_and_flags_over_all,
 	   test_config_unknown_keys_name_the_nearest, test_config_keys_of_rabbitmq_are_accepted,
 	   test_config_loopback_users, test_config_users, test_config_tls_needs_its_files,
-	   test_config_memory_limit, test_config_disk_free_limit, test_config_log_goes_to_one_place,
-	   test_config_reload_takes_what_may_change)
+	   test_config_memory_limit, test_config_paging_ratio, test_config_disk_free_limit,
+	   test_config_log_goes_to_one_place, test_config_reload_takes_what_may_change)
