@@ -5,7 +5,8 @@
  * them back before their turn. Nothing else of a queue changes: counts, order and settlement are as if all
  * were at hand.
  *
- * Invariants: QUEUE_PAGED is set while the queue has a stub; requeued entries never are stubs.
+ * Invariants: QUEUE_PAGED is set while the queue has a stub; requeued entries never are stubs; a queue with
+ * more than one block, or with late entries, is in broker->pageable.
  */
 #include "queue_page.h"
 
@@ -169,7 +170,6 @@ page_swap(struct queue *q, struct entry *entry, struct message *message)
 	entry->message = message;
 	if (message->flags & MESSAGE_PAGED) {
 		q->paging->count++;
-		q->paging->look_from = 0;
 		q->flags |= QUEUE_PAGED;
 	} else {
 		page_count_out(q);
@@ -187,7 +187,6 @@ page_cleared(struct queue *q)
 		list_remove(&q->vhost->broker->pageable, &q->pageable);
 	if (q->paging == NULL)
 		return;
-	page_forget_places(q);
 	q->paging->count = 0;
 	q->flags &= ~(unsigned)QUEUE_PAGED;
 }
@@ -237,6 +236,7 @@ page_check(const struct queue *q)
 		stubs += (late[i].message->flags & MESSAGE_PAGED) != 0;
 	assert(stubs == (q->paging == NULL ? 0 : q->paging->count));
 	assert((stubs > 0) == ((q->flags & QUEUE_PAGED) != 0));
+	assert((q->head == q->tail && count == 0) || list_linked(&q->pageable));
 	if (q->paging == NULL)
 		return;
 	check_spot(q, &q->paging->next);

@@ -119,9 +119,10 @@ broker_paged_in(struct broker *broker, void *owner)
 
 		walk_seek(&walk, entry_qseq(wanted));
 		entry = walk_entry(&walk);
-		if (entry != NULL && entry->message == wanted->message &&
-		    entry_qseq(entry) == entry_qseq(wanted))
-			bring_back(&walk, entry, move->items[i].body);
+		if (entry == NULL || entry_qseq(entry) != entry_qseq(wanted))
+			continue;
+		assert(entry->message == wanted->message);
+		bring_back(&walk, entry, move->items[i].body);
 	}
 	/* whoever waits, though none of these could be read, waits for the next ones */
 	if (queue_must_read(q))

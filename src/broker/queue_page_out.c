@@ -259,9 +259,10 @@ broker_paged_out(struct broker *broker, void *owner, int error)
 		/* it may have been handed out or dropped meanwhile; then the place goes with the stub */
 		walk_seek(&walk, entry_qseq(&move->entries[i]));
 		entry = walk_entry(&walk);
-		if (entry != NULL && entry->message == m &&
-		    entry_qseq(entry) == entry_qseq(&move->entries[i]))
+		if (entry != NULL && entry_qseq(entry) == entry_qseq(&move->entries[i])) {
+			assert(entry->message == m);
 			page_swap(q, entry, message_ref(stub));
+		}
 		message_unref(stub);
 	}
 	page_move_free(move);

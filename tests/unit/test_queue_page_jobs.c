@@ -275,6 +275,8 @@ START_TEST(test_bodies_that_cannot_be_read_are_dropped)
 	for (uint32_t i = at_hand(durable); i < LONG; i++)
 		lose(durable, i);
 	drain_damaged(durable);
+	ck_assert_uint_eq(qseq_set_next_open(&durable->queue->log->settled, 1),
+			  durable->queue->next_qseq);
 	disk_sim_clear_faults(disk);
 	publish_many(list, 10, SIZE);
 	publish_many(durable, 10, SIZE);
