@@ -79,13 +79,13 @@ static struct store *store;
 static struct broker *broker;
 static struct vhost *vhost;
 static struct listed lists[QUEUES];
-static uint64_t stable;			  // as the store said last
-static uint64_t cache_size;		  // option of the next broker
-static uint64_t file_size;		  // option of the next store
-static uint32_t next_id;		  // of the next message
-static struct now present_now;		  // the clock
-static size_t reads;			  // messages that came back from the disk
-static uint64_t page_out_at = UINT64_MAX; // option of the next broker
+static uint64_t stable;					    // as the store said last
+static uint64_t cache_size;				    // option of the next broker
+static uint64_t file_size;				    // option of the next store
+static uint32_t next_id;				    // of the next message
+static struct now present_now = {.wall_ms = 1700000000000}; // the clock
+static size_t reads;					    // messages that came back from the disk
+static uint64_t page_out_at = UINT64_MAX;		    // option of the next broker
 static size_t pages_out, pages_in; // jobs that wrote bodies to page files, and brought some back
 static int page_error;		   // of the last write
 
@@ -280,6 +280,15 @@ static const struct store_ops ops = {
 	.failed = on_failure,
 };
 
+/* The clock moves, and nothing else. */
+static inline void
+advance(uint64_t ms)
+{
+	present_now.monotonic_ms += ms;
+	present_now.wall_ms += ms;
+	broker_set_now(broker, present_now);
+}
+
 static inline void
 open_all(void)
 {
@@ -304,8 +313,7 @@ open_all(void)
 	broker->store = store;
 	stable = store_stable(store);
 	broker_set_stable(broker, stable);
-	present_now.monotonic_ms += 1000;
-	broker_set_now(broker, present_now);
+	advance(1000);
 }
 
 static inline void
@@ -319,8 +327,7 @@ note_all_settled(void)
 static inline void
 step_store(void)
 {
-	present_now.monotonic_ms += 30;
-	broker_set_now(broker, present_now);
+	advance(30);
 	broker_page_out(broker);
 	store_submit(store, present_now, false);
 	store_work(store);
@@ -332,9 +339,9 @@ static inline void
 pass_time(uint64_t ms)
 {
 	for (uint64_t end = present_now.monotonic_ms + ms; present_now.monotonic_ms < end;) {
-		present_now.monotonic_ms =
-			min_u64(end, max_u64(present_now.monotonic_ms, deadlines_next(&deadlines)));
-		broker_set_now(broker, present_now);
+		uint64_t next = max_u64(present_now.monotonic_ms, deadlines_next(&deadlines));
+
+		advance(min_u64(end, next) - present_now.monotonic_ms);
 		deadlines_run(&deadlines, present_now.monotonic_ms);
 	}
 }

@@ -425,8 +425,7 @@ START_TEST(test_eviction_spares_what_was_read_lately)
 	}
 	ck_assert_uint_lt(reads, 1000);
 	ck_assert_uint_gt(at_hand(a), 0);
-	present_now.monotonic_ms += 1000;
-	broker_set_now(broker, present_now);
+	advance(1000);
 	publish(b, 100, true);
 	ck_assert_uint_eq(at_hand(a), 0);
 	check_all();

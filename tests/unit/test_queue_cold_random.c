@@ -111,7 +111,7 @@ step_page_errors(void)
 							    .for_ever = pick(2) != 0,
 							    .error = -ENOSPC,
 							    .part = pick(5000)});
-	present_now.monotonic_ms += 5000;
+	advance(5000);
 }
 
 /* What the turn does, in part. */

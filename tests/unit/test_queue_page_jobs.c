@@ -159,11 +159,11 @@ START_TEST(test_a_full_disk_is_tried_again)
 		step_store();
 	ck_assert_uint_eq(pages_out, 1);
 	ck_assert(deadline_is_set(&broker->page_again));
-	present_now.monotonic_ms += 5000;
+	advance(5000);
 	run_all();
 	ck_assert_uint_eq(pages_out, 2);
 	disk_sim_clear_faults(disk);
-	present_now.monotonic_ms += 5000;
+	advance(5000);
 	page_out();
 	ck_assert_uint_eq(stub_count(list), LONG - window_of(list));
 	drain(list);
