@@ -283,8 +283,8 @@ store_fixture_open(struct store_fixture *f)
 	/* for a crash that comes now: the mark of the clean stop is about to go */
 	if (stop == LEDGER_CLEAN)
 		f->ledger.stop = LEDGER_EITHER;
-	error = store_open(&store, &f->sim->disk, &f->options, f->cold ? &cold_ops : &fixture_ops,
-			   f, &f->error);
+	error = store_open(&store, f->disk != NULL ? f->disk : &f->sim->disk, &f->options,
+			   f->cold ? &cold_ops : &fixture_ops, f, &f->error);
 	if (error != 0) {
 		must(store == NULL);
 		expect(f->error.n > 0, "no line says why %d", error);

@@ -34,6 +34,7 @@ enum fixture_push {
 
 struct store_fixture {
 	struct disk_sim *sim;	      // owns
+	struct disk *disk;	      // borrows: in place of sim; NULL: that
 	struct store *store;	      // owns; NULL: not open
 	struct store_options options; // small files; may be changed before it is opened
 	struct now now;		      // given to store_submit()
