@@ -55,10 +55,11 @@ struct queue_log {
 	uint64_t cold_count;
 	uint64_t cold_octets; // of their bodies
 	bool reading;	      // a read of the cold part is on its way
-	uint64_t damaged;     // messages that could not be read back
-	uint64_t cold_lsn;    // private: no sealed segment up to here has any of it
-	uint64_t read_ticket; // private: of the last read
-	uint64_t want_octets; // private: what the read that waits asked for
+	uint64_t damaged; // messages that cannot be read: open, but not counted as cold any more
+	struct qseq_set *unreadable; // private; owns: their numbers, where known; NULL: none
+	uint64_t cold_lsn;	     // private: no sealed segment up to here has any of it
+	uint64_t read_ticket;	     // private: of the last read
+	uint64_t want_octets;	     // private: what the read that waits asked for
 	uint32_t want_count;
 	struct list_link wanting; // private: in the store's list of reads that wait
 	struct tail_place {	  // private: where it is in a segment that is not sealed

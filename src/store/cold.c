@@ -47,6 +47,18 @@ cold_begin(struct queue_log *log)
 
 /* ---- what came ---- */
 
+/* It is not asked for again in this run: when what is at hand goes back to the disk, this is not counted with it. */
+static void
+leave_unread(struct queue_log *log, uint64_t qseq)
+{
+	if (log->unreadable == NULL) {
+		log->unreadable = xmalloc(sizeof(*log->unreadable));
+		qseq_set_init(log->unreadable);
+	}
+	qseq_set_add(log->unreadable, qseq, 1);
+	log->damaged++;
+}
+
 static void
 give(struct store *store, struct read_job *job, struct queue_log *log)
 {
@@ -59,8 +71,11 @@ give(struct store *store, struct read_job *job, struct queue_log *log)
 
 		assert(log->cold_count > 0);
 		log->cold_count--;
-		if (item->body_size == UINT32_MAX) {
-			log->damaged++;
+		if (item->damaged) {
+			leave_unread(log, item->qseq);
+			/* a tail does not know what its body was */
+			if (job->tail_segment == 0)
+				log->cold_octets -= min_u64(log->cold_octets, item->body_size);
 			continue;
 		}
 		p = job->octets.p + item->offset;
@@ -107,6 +122,7 @@ read_arrived(struct store *store, struct mail *mail)
 	if (job->error != 0)
 		store_fail(store, job->error, "the log could not be read");
 	qseq_set_fini(&job->settled);
+	qseq_set_fini(&job->unreadable);
 	buf_fini(&job->octets);
 	xfree(job->segments);
 	xfree(job->items);
@@ -130,6 +146,7 @@ job_new(struct store *store, struct queue_log *log, uint32_t count, uint64_t oct
 		.count_max = count,
 	};
 	qseq_set_init(&job->settled);
+	qseq_set_init(&job->unreadable);
 	buf_init(&job->octets, 0);
 	return job;
 }
@@ -178,6 +195,8 @@ read_sealed(struct store *store, struct queue_log *log, uint32_t count, uint64_t
 	}
 	/* what was settled before a restart lies between what is open */
 	qseq_set_copy_range(&job->settled, &log->settled, log->cold_from, QSEQ_MAX);
+	if (log->unreadable != NULL)
+		qseq_set_copy_range(&job->unreadable, log->unreadable, log->cold_from, QSEQ_MAX);
 	log->reading = true;
 	worker_send(&store->helper_thread, &job->mail);
 	return true;
@@ -190,9 +209,16 @@ add_tail_item(struct read_job *job, const struct tail_entry *entry, uint64_t qse
 		job->item_room = job->item_room == 0 ? 64 : 2 * job->item_room;
 		job->items = xrealloc(job->items, job->item_room * sizeof(*job->items));
 	}
-	job->items[job->item_count++] =
-		(struct read_item){qseq, (uint64_t)entry->offset * RECORD_ALIGNMENT,
-				   (uint32_t)min_u64(entry->share, UINT32_MAX - 1)};
+	job->items[job->item_count++] = (struct read_item){
+		qseq, (uint64_t)entry->offset * RECORD_ALIGNMENT, entry->share, false};
+}
+
+/* Neither settled nor known to be damaged. */
+static bool
+is_wanted(const struct queue_log *log, uint64_t qseq)
+{
+	return !qseq_set_has(&log->settled, qseq) &&
+	       (log->unreadable == NULL || !qseq_set_has(log->unreadable, qseq));
 }
 
 /* Puts what is written of one tail into the job; whether that is all of the tail. */
@@ -213,7 +239,7 @@ list_tail(const struct segment *segment, struct queue_log *log, struct tail_plac
 			place->cursor = index;
 			return false;
 		}
-		if (qseq >= log->cold_from && !qseq_set_has(&log->settled, qseq)) {
+		if (qseq >= log->cold_from && is_wanted(log, qseq)) {
 			octets += entry->share;
 			add_tail_item(job, entry, qseq);
 			job->next = qseq + 1;

@@ -49,6 +49,9 @@ queue_log_free(struct store *store, struct queue_log *log)
 	batch_forget_queue(store->filling, log);
 	map_remove(&store->queues, &log->by_id);
 	qseq_set_fini(&log->settled);
+	if (log->unreadable != NULL)
+		qseq_set_fini(log->unreadable);
+	xfree(log->unreadable);
 	xfree(log->ranges);
 	slab_free(log, sizeof(*log));
 }

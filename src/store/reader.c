@@ -155,7 +155,7 @@ add_item(struct read_job *job, const struct footer_entry *entry)
 		job->items = xrealloc(job->items, job->item_room * sizeof(*job->items));
 	}
 	job->items[job->item_count++] =
-		(struct read_item){entry->qseq, entry->offset, entry->body_size};
+		(struct read_item){entry->qseq, entry->offset, entry->body_size, false};
 }
 
 /* Takes the open messages of a run, until there are enough. */
@@ -169,7 +169,8 @@ take_run(struct read_job *job, const struct footer *footer, const struct footer_
 	for (uint32_t i = 0; error == 0 && i < run->count; i++) {
 		const struct footer_entry *entry = &entries[i];
 
-		if (entry->qseq < job->from || qseq_set_has(&job->settled, entry->qseq))
+		if (entry->qseq < job->from || qseq_set_has(&job->settled, entry->qseq) ||
+		    qseq_set_has(&job->unreadable, entry->qseq))
 			continue;
 		if (job->item_count == job->count_max ||
 		    (job->item_count > 0 && *octets + entry->body_size > job->octets_max)) {
@@ -226,7 +227,7 @@ leave_out(const struct read_job *job, struct read_item *item, const struct reade
 		  "number=%llu; it is left out",
 		  (unsigned long long)slot->id, (unsigned long long)item->offset,
 		  (unsigned long long)job->queue_id, (unsigned long long)item->qseq);
-	item->body_size = UINT32_MAX;
+	item->damaged = true;
 }
 
 /* Takes one record out of octets that were read at start; false when it is not whole in them. */

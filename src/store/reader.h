@@ -40,8 +40,9 @@ void reader_forget(struct reader *reader, uint64_t id);
 /* Where one message is, or was read to. */
 struct read_item {
 	uint64_t qseq;
-	uint64_t offset; // of its record in the segment; after the read in job->octets
-	uint32_t body_size;
+	uint64_t offset;    // of its record in the segment; after the read in job->octets
+	uint32_t body_size; // of a tail, what the record counts
+	bool damaged;	    // it could not be read
 };
 
 /* Up to so many messages of one queue from one segment on. */
@@ -53,8 +54,9 @@ struct read_job {
 	uint64_t from;	 // qseq
 	uint64_t octets_max;
 	uint32_t count_max;
-	struct qseq_set settled; // owns; those in it are left out
-	uint64_t *segments;	 // owns; ids of sealed segments, in order, to be looked through
+	struct qseq_set settled;    // owns; those in it are left out
+	struct qseq_set unreadable; // owns; and those
+	uint64_t *segments;	    // owns; ids of sealed segments, in order, to be looked through
 	uint32_t segment_count;
 	uint64_t
 		tail_segment; // 0: look through segments; else items say where they are in this one

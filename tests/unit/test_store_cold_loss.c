@@ -269,6 +269,51 @@ START_TEST(test_read_that_the_disk_refuses_ends_the_process)
 }
 END_TEST
 
+/* Reads all that is there, and on; how many messages came. */
+static unsigned
+read_what_is_left(uint32_t queue)
+{
+	struct queue_log *log = f.ledger.queues[queue].log;
+	size_t before = f.found.read_count;
+
+	f.reading_all = true;
+	for (unsigned i = 0; log->cold_count > 0; i++) {
+		ck_assert_uint_lt(i, 1000);
+		store_fixture_read(&f, queue, 10, 100000);
+		store_fixture_submit(&f, false);
+		store_fixture_work(&f);
+		ck_assert(!f.failed);
+		f.now.monotonic_ms++;
+	}
+	f.reading_all = false;
+	ck_assert(!log->reading);
+	ck_assert_uint_eq(log->cold_octets, 0);
+	return (unsigned)(f.found.read_count - before);
+}
+
+/* What was left out is not counted again when what is at hand goes back to the disk. */
+START_TEST(test_left_out_is_left_out_once)
+{
+	struct queue_log *log;
+	uint32_t queue = store_fixture_queue(&f);
+
+	publish_flushed(queue, 60, 1000);
+	said_begin();
+	damage(20, 100, "x", 1);
+	damage(40, 100, "x", 1);
+	/* one in the segment that is not sealed */
+	ck_assert_ptr_nonnull(f.store->segments[f.store->segment_count - 1]->tail);
+	damage(59, 100, "x", 1);
+	log = f.ledger.queues[queue].log;
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_uint_eq(read_what_is_left(queue), 57);
+		ck_assert_uint_eq(log->damaged, 3);
+		store_cold_return(log, 1, 57, 57 * 900);
+	}
+	ck_assert_uint_eq(said("a message cannot be read"), 3);
+}
+END_TEST
+
 /* ---- damaged indexes ---- */
 
 /* Changes an octet of the index of every sealed segment; how many there are. */
@@ -421,8 +466,8 @@ TESTS_WITH("store_cold_loss", set_up, tear_down,
 	   test_segment_that_was_empty_at_a_checkpoint_is_kept,
 	   test_stops_with_nothing_logged_between_them_keep_the_end_of_the_log,
 	   test_damaged_message_is_left_out_counted_and_said, test_damaged_size_is_not_believed,
-	   test_read_that_the_disk_refuses_ends_the_process, test_damaged_index_is_built_anew,
-	   test_purge_finds_messages_though_the_index_is_damaged,
+	   test_left_out_is_left_out_once, test_read_that_the_disk_refuses_ends_the_process,
+	   test_damaged_index_is_built_anew, test_purge_finds_messages_though_the_index_is_damaged,
 	   test_segment_without_room_for_its_index_is_sealed_later,
 	   test_messages_are_read_while_their_segment_cannot_be_sealed,
 	   test_stop_while_a_segment_cannot_be_sealed_loses_nothing)
