@@ -59,6 +59,21 @@ leave_unread(struct queue_log *log, uint64_t qseq)
 	log->damaged++;
 }
 
+/* What is nowhere: nobody waits for it any longer. It stays open in the store. */
+static void
+lose(struct store *store, const struct read_job *job, struct queue_log *log)
+{
+	log_error("store: messages cannot be found, their records are damaged: queue=%llu "
+		  "count=%llu; they "
+		  "are left out, `pannierctl store verify' says more",
+		  (unsigned long long)log->id, (unsigned long long)job->lost);
+	assert(log->cold_count >= job->lost);
+	log->damaged += job->lost;
+	log->cold_count -= job->lost;
+	log->cold_octets -= job->lost_octets;
+	store->ops->read_end(store->context, log);
+}
+
 static void
 give(struct store *store, struct read_job *job, struct queue_log *log)
 {
@@ -103,7 +118,9 @@ read_arrived(struct store *store, struct mail *mail)
 
 	if (log != NULL && log->read_ticket == job->ticket) {
 		log->reading = false;
-		if (job->error == 0) {
+		if (job->lost != 0) {
+			lose(store, job, log);
+		} else if (job->error == 0) {
 			log->cold_from = job->next;
 			if (job->exhausted)
 				log->cold_lsn = job->last_lsn;
@@ -167,7 +184,7 @@ may_have(const struct store *store, size_t at, uint64_t lsn)
 static void
 list_segments(struct store *store, const struct queue_log *log, struct read_job *job)
 {
-	job->segments = xmalloc((store->segment_count + 1) * sizeof(uint64_t));
+	job->segments = xmalloc((store->segment_count + 1) * sizeof(*job->segments));
 	for (size_t i = 0; i < store->segment_count; i++) {
 		const struct segment *segment = store->segments[i];
 
@@ -176,7 +193,7 @@ list_segments(struct store *store, const struct queue_log *log, struct read_job 
 		job->last_lsn = segment->last_lsn;
 		/* a segment without an open message has none of this queue */
 		if (segment->live_refs > 0 || segment->merging)
-			job->segments[job->segment_count++] = segment->id;
+			job->segments[job->segment_count++] = segment_place_of(segment);
 	}
 }
 
@@ -291,6 +308,37 @@ read_tails(struct store *store, struct queue_log *log, uint32_t count, uint64_t 
 	return false;
 }
 
+/* Whether a message of the queue is still to come to a place where it can be read. */
+static bool
+is_on_its_way(const struct store *store, const struct queue_log *log)
+{
+	const struct batch *filling = store->filling;
+	const struct segment *segment;
+
+	for (size_t i = 0; i < countof(log->tails); i++)
+		if (log->tails[i].cursor != 0 &&
+		    (segment = segment_by_id(store, log->tails[i].segment_id)) != NULL &&
+		    segment->tail != NULL)
+			return true;
+	for (uint32_t i = 0; i < filling->log_count; i++)
+		if (filling->logs[i] == log)
+			return true;
+	return false;
+}
+
+/* All has been read and there should be more: records were damaged when an index was made. That is told as an
+ * answer to a read, for who asks expects none before it comes back. */
+static void
+read_nothing(struct store *store, struct queue_log *log)
+{
+	struct read_job *job = job_new(store, log, 0, 0);
+
+	job->lost = log->cold_count;
+	job->lost_octets = log->cold_octets;
+	log->reading = true;
+	worker_send(&store->helper_thread, &job->mail);
+}
+
 void
 store_read(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets)
 {
@@ -302,7 +350,9 @@ store_read(struct store *store, struct queue_log *log, uint32_t count, uint64_t 
 	log->read_ticket++;
 	if (read_sealed(store, log, count, octets) || read_tails(store, log, count, octets))
 		return;
-	if (!list_linked(&log->wanting))
+	if (!is_on_its_way(store, log))
+		read_nothing(store, log);
+	else if (!list_linked(&log->wanting))
 		list_append(&store->wanting, &log->wanting);
 }
 
@@ -353,12 +403,12 @@ cold_locate(struct store *store, uint64_t queue_id, struct settled_range *ranges
 		.ranges = ranges,
 		.range_count = count,
 		.before = *before,
-		.segments = xmalloc((store->segment_count + 1) * sizeof(uint64_t)),
+		.segments = xmalloc((store->segment_count + 1) * sizeof(*job->segments)),
 	};
 	for (size_t i = 0; i < store->segment_count; i++)
 		if (store->segments[i]->tail == NULL &&
 		    (store->segments[i]->live_refs > 0 || store->segments[i]->merging))
-			job->segments[job->segment_count++] = store->segments[i]->id;
+			job->segments[job->segment_count++] = segment_place_of(store->segments[i]);
 	store->locating++;
 	worker_send(&store->helper_thread, &job->mail);
 }

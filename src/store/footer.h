@@ -45,13 +45,20 @@ struct footer {
 	uint32_t entry_count;
 };
 
+/* What a build had to leave out. */
+struct footer_loss {
+	uint64_t places; // where something cannot be read
+	uint64_t octets; // there
+};
+
 /* Scans the segment from its header to end and writes its footer behind that, cuts the file there and syncs
  * it. file is open for writing, scan on the same file with id and salt of the segment. generation: of the
- * segment; a merged one has no batches. 0, or a negative errno: then the segment is as good as before, but
- * may have no footer any more; -EBADMSG: its records do not end at end with last_lsn, or a queue's
- * numbers do not rise. Whatever is behind end is lost. */
+ * segment; a merged one has no batches. loss: what is damaged is left out, said and counted there; NULL: it
+ * is refused. 0, or a negative errno: then the segment is as good as before, but may have no footer any
+ * more; -EBADMSG: its records do not end at end with last_lsn, or a queue's numbers do not rise. Whatever
+ * is behind end is lost. */
 int footer_build(struct disk_file *file, struct scan *scan, uint64_t end, uint64_t last_lsn,
-		 uint32_t generation) MUST_CHECK;
+		 uint32_t generation, struct footer_loss *loss) MUST_CHECK;
 /* Finds the footer of a file, by the id and salt of its header. 0; -ENOENT when there is no valid one; another
  * negative errno of the disk. It is that of all which counts only if its last_lsn is the segment's: a
  * start may have cut off the last batches. */

@@ -247,7 +247,7 @@ compare_runs(const void *a, const void *b)
 }
 
 static int
-collect(struct build *b, uint64_t last_lsn, uint32_t generation)
+collect_all(struct build *b, uint64_t last_lsn, uint32_t generation)
 {
 	int error = generation == 0 ? collect_batches(b) : collect_records(b);
 
@@ -256,6 +256,128 @@ collect(struct build *b, uint64_t last_lsn, uint32_t generation)
 	/* a merge may have dropped the last records */
 	if (b->at != b->end || (generation == 0 ? b->lsn != last_lsn : b->lsn > last_lsn))
 		return -EBADMSG;
+	return 0;
+}
+
+/* ---- what is left of a damaged segment ---- */
+
+/* A record at b->at that can be the next one of the log. */
+static bool
+find_record(const struct build *b, uint64_t last_lsn, struct record *record)
+{
+	struct bytes head = scan_view(b->scan, b->at, RECORD_HEADER_SIZE);
+	uint64_t size;
+	uint64_t lsn;
+
+	if (head.n < RECORD_HEADER_SIZE)
+		return false;
+	size = le32_load(head.p + RECORD_AT_SIZE);
+	lsn = le64_load(head.p + RECORD_AT_LSN);
+	if (size < RECORD_HEADER_SIZE || size % RECORD_ALIGNMENT != 0 || size > b->end - b->at ||
+	    lsn <= b->lsn || lsn > last_lsn)
+		return false;
+	return record_decode(record, scan_view(b->scan, b->at, size), b->scan->salt) == 0;
+}
+
+/* Notes that nothing could be read from *from to b->at; 0: there was nothing but zeros. */
+static void
+note_loss(const struct build *b, uint64_t *from, struct footer_loss *loss)
+{
+	if (*from != 0) {
+		log_error(
+			"store: log/%010llu.seg is damaged: offset=%llu octets=%llu; the messages "
+			"there are left out",
+			(unsigned long long)b->scan->id, (unsigned long long)*from,
+			(unsigned long long)(b->at - *from));
+		loss->places++;
+		loss->octets += b->at - *from;
+	}
+	*from = 0;
+}
+
+/* Where a batch's zeros end, and what can be read goes on, when its record is whole. */
+static uint64_t
+batch_ends(const struct build *b, const struct record *record, uint64_t *records_end)
+{
+	struct batch_record batch;
+
+	if (batch_record_decode(&batch, record) != 0)
+		return 0;
+	*records_end = b->at + BATCH_SIZE + batch.bytes;
+	return b->at + batch_padded_size(b->at, BATCH_SIZE + (uint64_t)batch.bytes);
+}
+
+/* Its check is right and it makes no sense: it is left out too. */
+static int
+collect_or_leave(struct build *b, const struct record *record, uint64_t *from)
+{
+	uint64_t at = b->at;
+	int error = collect_record(b, record);
+
+	if (error != -EBADMSG)
+		return error;
+	*from = at;
+	b->at = at + record->size;
+	return 0;
+}
+
+/* Looks for records everywhere, whole batches or not: each is proved by its own check. */
+static int
+collect_what_is_left(struct build *b, uint64_t last_lsn, struct footer_loss *loss)
+{
+	uint64_t records_end = 0;
+	uint64_t batch_end = 0;
+	uint64_t from = 0;
+	int error = 0;
+
+	for (b->at = SEGMENT_HEADER_SIZE; b->at < b->end && error == 0;) {
+		struct record record;
+
+		if (b->at == records_end) {
+			note_loss(b, &from, loss);
+			b->at = batch_end;
+		} else if (!find_record(b, last_lsn, &record)) {
+			struct bytes word = scan_view(b->scan, b->at, RECORD_ALIGNMENT);
+
+			if (from == 0 && word.n == 8 && le64_load(word.p) != 0)
+				from = b->at;
+			b->at += RECORD_ALIGNMENT;
+			error = b->scan->error;
+		} else {
+			note_loss(b, &from, loss);
+			if (record.type == RECORD_BATCH) {
+				batch_end = batch_ends(b, &record, &records_end);
+				b->at += record.size;
+			} else {
+				error = collect_or_leave(b, &record, &from);
+			}
+		}
+	}
+	note_loss(b, &from, loss);
+	return error;
+}
+
+static void
+forget(struct build *b)
+{
+	xfree(b->slots);
+	b->slots = NULL;
+	b->slot_count = b->stream_count = 0;
+	b->entry_count = b->run_count = 0;
+	b->lsn = 0;
+}
+
+static int
+collect(struct build *b, uint64_t last_lsn, uint32_t generation, struct footer_loss *loss)
+{
+	int error = collect_all(b, last_lsn, generation);
+
+	if (error == -EBADMSG && loss != NULL) {
+		forget(b);
+		error = collect_what_is_left(b, last_lsn, loss);
+	}
+	if (error != 0)
+		return error;
 	if (b->run_count > 1)
 		qsort(b->runs, b->run_count, sizeof(*b->runs), compare_runs);
 	return 0;
@@ -470,7 +592,7 @@ write_footer(const struct build *b, struct disk_file *file, uint64_t last_lsn)
 
 int
 footer_build(struct disk_file *file, struct scan *scan, uint64_t end, uint64_t last_lsn,
-	     uint32_t generation)
+	     uint32_t generation, struct footer_loss *loss)
 {
 	struct build b = {.scan = scan, .end = end};
 	int error = -EFBIG;
@@ -478,7 +600,7 @@ footer_build(struct disk_file *file, struct scan *scan, uint64_t end, uint64_t l
 	assert(end >= SEGMENT_HEADER_SIZE);
 	assert(end % RECORD_ALIGNMENT == 0);
 	if (end / RECORD_ALIGNMENT <= UINT32_MAX)
-		error = collect(&b, last_lsn, generation);
+		error = collect(&b, last_lsn, generation, loss);
 	xfree(b.slots);
 	if (error == 0)
 		error = write_footer(&b, file, last_lsn);

@@ -85,6 +85,15 @@ struct segment {
 	uint64_t written;	// octets that batches brought which are stable
 };
 
+/* A sealed segment, for threads that do not have it. */
+struct segment_place {
+	uint64_t id;
+	uint64_t end;
+	uint64_t last_lsn;
+	uint32_t generation;
+};
+
+struct segment_place segment_place_of(const struct segment *segment);
 void segment_path(char path[PATH_MAX_SIZE], uint64_t id);
 /* The segment that holds the LSN; the latest one first, as it mostly is. NULL: none. */
 struct segment *segment_of(struct store *store, uint64_t lsn);

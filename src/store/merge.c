@@ -27,7 +27,7 @@ static void
 set_merging(struct store *store, const struct merge_job *job, bool merging)
 {
 	for (size_t i = 0; i < job->source_count; i++) {
-		struct segment *segment = segment_by_id(store, job->sources[i].id);
+		struct segment *segment = segment_by_id(store, job->sources[i].place.id);
 
 		assert(segment != NULL);
 		segment->merging = merging;
@@ -50,7 +50,7 @@ live_octets(const struct store *store, const struct merge_job *job)
 	uint64_t live = 0;
 
 	for (size_t i = 0; i < job->source_count; i++)
-		live += segment_by_id(store, job->sources[i].id)->live;
+		live += segment_by_id(store, job->sources[i].place.id)->live;
 	return live;
 }
 
@@ -110,8 +110,8 @@ leave_alone(struct store *store)
 
 	log_error("store: log/%010llu.seg is damaged: it is not compacted, `pannierctl store "
 		  "verify' says more",
-		  (unsigned long long)job->sources[at].id);
-	segment_by_id(store, job->sources[at].id)->unsound = true;
+		  (unsigned long long)job->sources[at].place.id);
+	segment_by_id(store, job->sources[at].place.id)->unsound = true;
 	give_up(store);
 	merge_consider(store);
 }
@@ -195,9 +195,7 @@ static void
 add_source(struct merge_job *job, struct segment *segment)
 {
 	segment->merging = true;
-	job->sources[job->source_count].id = segment->id;
-	job->sources[job->source_count].end = segment->end;
-	job->sources[job->source_count].generation = segment->generation;
+	job->sources[job->source_count].place = segment_place_of(segment);
 	job->sources[job->source_count].salt = segment->salt;
 	job->source_count++;
 	job->header.generation = (uint32_t)max_u64(job->header.generation, segment->generation + 1);

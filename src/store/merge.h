@@ -48,9 +48,7 @@ struct merge_job {
 	struct segment_header header; // of the new file; swallowed 0: there is no right one
 	uint32_t salt;		      // of the new file
 	struct {
-		uint64_t id;
-		uint64_t end;
-		uint32_t generation;
+		struct segment_place place;
 		uint32_t salt;
 	} sources[2];
 	size_t source_count;

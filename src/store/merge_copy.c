@@ -89,17 +89,17 @@ list_runs(struct merge_job *job, const struct reader_slot *slot)
 }
 
 static int
-list_source(struct merge_job *job, uint64_t id)
+list_source(struct merge_job *job, const struct segment_place *place)
 {
 	struct reader_slot *slot;
-	int error = reader_open(job->reader, id, &slot);
+	int error = reader_open(job->reader, place->id, &slot);
 
 	if (error != 0)
 		return error;
 	error = list_runs(job, slot);
 	if (error != -EBADMSG)
 		return error;
-	error = reader_rebuild(job->reader, &slot);
+	error = reader_rebuild(job->reader, &slot, place);
 	return error == 0 ? list_runs(job, slot) : error;
 }
 
@@ -109,7 +109,7 @@ run_merge_list(struct mail *mail)
 	struct merge_job *job = container_of(mail, struct merge_job, mail);
 
 	for (job->source = 0; job->source < job->source_count; job->source++) {
-		job->error = list_source(job, job->sources[job->source].id);
+		job->error = list_source(job, &job->sources[job->source].place);
 		if (job->error != 0)
 			return;
 	}
@@ -257,7 +257,7 @@ begin(struct merge_job *job)
 static int
 open_source(struct merge_job *job)
 {
-	int error = scan_open(&job->scan, job->disk, job->sources[job->source].id);
+	int error = scan_open(&job->scan, job->disk, job->sources[job->source].place.id);
 
 	job->scan.salt = job->sources[job->source].salt;
 	job->scanning = error == 0;
@@ -269,11 +269,11 @@ open_source(struct merge_job *job)
 static int
 copy_some(struct merge_job *job)
 {
-	uint64_t end = job->sources[job->source].end;
+	uint64_t end = job->sources[job->source].place.end;
 	uint64_t until = min_u64(end, job->offset + STEP_OCTETS);
 	int error = 0;
 
-	if (job->sources[job->source].generation > 0)
+	if (job->sources[job->source].place.generation > 0)
 		return scan_records(&job->scan, &job->offset, until, copy_record, job);
 	while (job->offset < until && error == 0) {
 		struct batch_record batch;
@@ -306,7 +306,7 @@ finish(struct merge_job *job)
 		return error;
 	scan.salt = job->salt;
 	error = footer_build(job->file, &scan, job->end, job->header.last_lsn,
-			     job->header.generation);
+			     job->header.generation, NULL);
 	scan_close(&scan);
 	if (error != 0)
 		return error;
@@ -354,7 +354,8 @@ run_merge_step(struct mail *mail)
 		job->error = copy_some(job);
 	if (job->error == 0)
 		job->error = write_out(job);
-	if (job->error == 0 && job->scanning && job->offset >= job->sources[job->source].end) {
+	if (job->error == 0 && job->scanning &&
+	    job->offset >= job->sources[job->source].place.end) {
 		scan_close(&job->scan);
 		job->scanning = false;
 		job->source++;

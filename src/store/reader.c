@@ -2,7 +2,7 @@
 /*
  * Messages are read in runs: those that lie close together come by one read, as long as a quarter of what
  * is read is wanted; each is proved by the check of its record and by the reference that it must have. A
- * message that cannot be read is left where it is, and said.
+ * message that cannot be read is left where it is, and said; an index that cannot is built anew.
  */
 #include "reader.h"
 
@@ -78,10 +78,11 @@ slot_open(struct reader *reader, struct reader_slot *slot, uint64_t id)
 	return 0;
 }
 
-/* Writes a new footer behind the batches or records, of which the old trailer says where they end. */
+/* Writes a new footer behind the batches or records. */
 static int
-build_anew(struct reader *reader, const struct reader_slot *slot)
+build_anew(struct reader *reader, const struct reader_slot *slot, uint64_t end, uint64_t last_lsn)
 {
+	struct footer_loss loss = {0};
 	struct disk_file *file;
 	struct scan scan;
 	char path[PATH_MAX_SIZE];
@@ -94,25 +95,33 @@ build_anew(struct reader *reader, const struct reader_slot *slot)
 	error = scan_open(&scan, reader->disk, slot->id);
 	if (error == 0) {
 		scan.salt = slot->salt;
-		error = footer_build(file, &scan, slot->footer.end, slot->footer.last_lsn,
-				     slot->generation);
+		error = footer_build(file, &scan, end, last_lsn, slot->generation, &loss);
 		scan_close(&scan);
 	}
 	disk_close(&file);
+	if (loss.octets != 0)
+		log_error(
+			"store: the new index of log/%010llu.seg lacks what was in %llu octets at "
+			"%llu places, `pannierctl store verify' says more",
+			(unsigned long long)slot->id, (unsigned long long)loss.octets,
+			(unsigned long long)loss.places);
 	return error;
 }
 
 int
-reader_rebuild(struct reader *reader, struct reader_slot **rebuilt)
+reader_rebuild(struct reader *reader, struct reader_slot **rebuilt,
+	       const struct segment_place *place)
 {
 	struct reader_slot slot = **rebuilt;
 	int error;
 
-	if (!slot.has_footer)
+	/* it was merged since */
+	if (!slot.has_footer && slot.generation != place->generation)
 		return -EBADMSG;
 	log_warn("store: the index of log/%010llu.seg is damaged: it is built anew",
 		 (unsigned long long)slot.id);
-	error = build_anew(reader, &slot);
+	error = slot.has_footer ? build_anew(reader, &slot, slot.footer.end, slot.footer.last_lsn)
+				: build_anew(reader, &slot, place->end, place->last_lsn);
 	reader_forget(reader, slot.id);
 	return error == 0 ? reader_open(reader, slot.id, rebuilt) : error;
 }
@@ -369,7 +378,7 @@ run_read(struct mail *mail)
 	job->next = job->from;
 	for (uint32_t i = 0; i < job->segment_count && job->item_count == 0 && result == 0; i++) {
 		slot = NULL;
-		result = reader_open(job->reader, job->segments[i], &slot);
+		result = reader_open(job->reader, job->segments[i].id, &slot);
 		/* it was merged into the one before while this waited */
 		if (result == -ENOENT) {
 			result = 0;
@@ -379,7 +388,7 @@ run_read(struct mail *mail)
 			result = find_in_segment(job, slot);
 		if (result == -EBADMSG && slot != NULL) {
 			job->item_count = 0;
-			result = reader_rebuild(job->reader, &slot);
+			result = reader_rebuild(job->reader, &slot, &job->segments[i]);
 			if (result == 0)
 				result = find_in_segment(job, slot);
 		}
@@ -460,13 +469,13 @@ run_locate(struct mail *mail)
 		struct segment_count *count = &job->counts[job->count_count];
 		struct reader_slot *slot = NULL;
 
-		*count = (struct segment_count){.id = job->segments[i]};
-		job->error = reader_open(job->reader, job->segments[i], &slot);
+		*count = (struct segment_count){.id = job->segments[i].id};
+		job->error = reader_open(job->reader, job->segments[i].id, &slot);
 		if (job->error == 0)
 			job->error = locate_in(job, slot, count);
 		if (job->error == -EBADMSG && slot != NULL) {
-			*count = (struct segment_count){.id = job->segments[i]};
-			job->error = reader_rebuild(job->reader, &slot);
+			*count = (struct segment_count){.id = job->segments[i].id};
+			job->error = reader_rebuild(job->reader, &slot, &job->segments[i]);
 			if (job->error == 0)
 				job->error = locate_in(job, slot, count);
 		}

@@ -30,8 +30,11 @@ struct reader *reader_new(struct disk *disk);
 void reader_free(struct reader **reader);
 /* The segment's file, and its footer if it has one; valid until the next call. 0 or a negative errno. */
 int reader_open(struct reader *reader, uint64_t id, struct reader_slot **slot) MUST_CHECK;
-/* The slot's footer turned out to be damaged: builds it anew. 0 with *slot, or a negative errno. */
-int reader_rebuild(struct reader *reader, struct reader_slot **slot) MUST_CHECK;
+/* The slot's footer turned out to be damaged, or to be missing: builds it anew, without what is damaged itself.
+ * place: where the segment ends if the footer does not say. 0 with *slot, or a negative errno; -EBADMSG:
+ * nobody knows where it ends. */
+int reader_rebuild(struct reader *reader, struct reader_slot **slot,
+		   const struct segment_place *place) MUST_CHECK;
 /* The file is going, or became another. */
 void reader_forget(struct reader *reader, uint64_t id);
 
@@ -54,9 +57,9 @@ struct read_job {
 	uint64_t from;	 // qseq
 	uint64_t octets_max;
 	uint32_t count_max;
-	struct qseq_set settled;    // owns; those in it are left out
-	struct qseq_set unreadable; // owns; and those
-	uint64_t *segments;	    // owns; ids of sealed segments, in order, to be looked through
+	struct qseq_set settled;	// owns; those in it are left out
+	struct qseq_set unreadable;	// owns; and those
+	struct segment_place *segments; // own; sealed ones, in order, to be looked through
 	uint32_t segment_count;
 	uint64_t
 		tail_segment; // 0: look through segments; else items say where they are in this one
@@ -67,8 +70,10 @@ struct read_job {
 	uint64_t last_lsn; // of the last of the segments
 	uint64_t next;	   // qseq from which to go on
 	bool exhausted;	   // the segments have no more of the queue
-	bool cut;	   // the items were more octets than was asked for: the last ones were left
-	int error;	   // of the disk
+	uint64_t lost;	   // messages that are nowhere: there is nothing to read
+	uint64_t lost_octets;
+	bool cut;  // the items were more octets than was asked for: the last ones were left
+	int error; // of the disk
 };
 
 void run_read(struct mail *mail);
@@ -92,8 +97,8 @@ struct locate_job {
 	uint64_t queue_id;
 	struct settled_range *ranges; // own; ascending
 	uint32_t range_count;
-	struct qseq_set before; // owns; those in it counted as settled already
-	uint64_t *segments;	// owns; ids of the sealed ones
+	struct qseq_set before;		// owns; those in it counted as settled already
+	struct segment_place *segments; // own; the sealed ones
 	uint32_t segment_count;
 	struct segment_count *counts; // own; found: those with refs
 	uint32_t count_count;

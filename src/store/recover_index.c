@@ -24,7 +24,8 @@ build_footer(struct recovery *r, struct segment *segment, struct disk_file *file
 	if (error != 0)
 		return error;
 	scan.salt = segment->salt;
-	error = footer_build(file, &scan, segment->end, segment->last_lsn, segment->generation);
+	error = footer_build(file, &scan, segment->end, segment->last_lsn, segment->generation,
+			     NULL);
 	scan_close(&scan);
 	return error;
 }

@@ -123,12 +123,13 @@ static void
 run_seal(struct mail *mail)
 {
 	struct seal_job *job = container_of(mail, struct seal_job, mail);
+	struct footer_loss loss = {0};
 	struct scan scan;
 
 	job->error = scan_open(&scan, job->disk, job->id);
 	if (job->error == 0) {
 		scan.salt = job->salt;
-		job->error = footer_build(job->file, &scan, job->end, job->last_lsn, 0);
+		job->error = footer_build(job->file, &scan, job->end, job->last_lsn, 0, &loss);
 		scan_close(&scan);
 	}
 	if (job->error != 0)

@@ -54,6 +54,13 @@ segment_release(struct segment *segment, uint64_t refs, uint64_t octets)
 		segment->live_refs == 0 ? 0 : segment->live - min_u64(segment->live, octets);
 }
 
+struct segment_place
+segment_place_of(const struct segment *segment)
+{
+	return (struct segment_place){segment->id, segment->end, segment->last_lsn,
+				      segment->generation};
+}
+
 void
 segment_add(struct store *store, struct segment *segment)
 {

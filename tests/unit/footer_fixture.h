@@ -254,7 +254,7 @@ build(struct disk_sim *on, const struct world *w)
 	ck_assert_int_eq(scan_open(&scan, &on->disk, ID), 0);
 	scan.id = w->id;
 	scan.salt = w->salt;
-	error = footer_build(file, &scan, w->content.n, w->lsn, w->generation);
+	error = footer_build(file, &scan, w->content.n, w->lsn, w->generation, NULL);
 	scan_close(&scan);
 	disk_close(&file);
 	return error;

@@ -391,7 +391,7 @@ build_footer(struct store_fixture *f, const struct file *of)
 	scan.salt = of->salt;
 	ck_assert_int_eq(footer_build(file, &scan,
 				      last->offset + batch_padded_size(last->offset, last->size),
-				      last->last_lsn, 0),
+				      last->last_lsn, 0, NULL),
 			 0);
 	scan_close(&scan);
 	disk_close(&file);

@@ -311,6 +311,83 @@ START_TEST(test_get_goes_on_behind_a_damaged_message)
 }
 END_TEST
 
+/* Damages the index of every sealed file. */
+static void
+damage_indexes(void)
+{
+	char path[64];
+	unsigned count = 0;
+
+	for (int id = 1; id < 40; id++) {
+		size_t size;
+		uint8_t *p;
+
+		(void)snprintf(path, sizeof(path), "log/%010d.seg", id);
+		p = disk_sim_content(disk, path, &size);
+		if (p == NULL || memcmp(p + size - TRAILER_SIZE, TRAILER_MAGIC, 8) != 0)
+			continue;
+		p[size - TRAILER_SIZE - 1] ^= 1;
+		count++;
+	}
+	ck_assert_uint_gt(count, 2);
+}
+
+/* Damaged with their index, messages are nowhere; nobody waits for them. */
+START_TEST(test_what_is_behind_lost_messages_comes)
+{
+	file_size = 128 * 1024;
+	restart(true);
+	broker->options.cache_size = 0;
+	for (int i = 0; i < 60; i++) {
+		publish(a, 10000, true);
+		run_all();
+	}
+	publish(a, 10, false);
+	publish(a, 10, true);
+	damage(BYTES("m.3"));
+	damage(BYTES("m.11"));
+	damage_indexes();
+	a->items[3].state = a->items[11].state = ITEM_GONE;
+	a->ready -= 2;
+	for (int i = 0; i < 20; i++)
+		ck_assert(get(a, true));
+	drain(a);
+	check_all();
+	ck_assert(!get(a, true));
+	publish(a, 10, true);
+	ck_assert(get(a, true));
+	/* they are open, and counted until somebody looks for them again */
+	close_all(true);
+	open_all();
+	vhost = vhost_find(broker, BYTES("v"));
+	a->queue = queue_find(vhost, BYTES("q0"));
+	ck_assert_uint_eq(queue_message_count(a->queue), 2);
+	ck_assert(!get(a, true));
+	check_all();
+}
+END_TEST
+
+START_TEST(test_get_answers_though_all_is_lost)
+{
+	file_size = 128 * 1024;
+	restart(true);
+	broker->options.cache_size = 0;
+	publish(a, 10000, true);
+	for (int i = 0; i < 60; i++) {
+		publish(b, 10000, true);
+		run_all();
+	}
+	damage(BYTES("m.0"));
+	damage_indexes();
+	a->items[0].state = ITEM_GONE;
+	a->ready--;
+	ck_assert_uint_eq(queue_message_count(a->queue), 1);
+	ck_assert(!get(a, true));
+	check_all();
+	drain(b);
+}
+END_TEST
+
 START_TEST(test_eviction_gives_up_the_window)
 {
 	fill_window(a);
@@ -595,7 +672,8 @@ TESTS_WITH("queue_cold", cold_set_up, cold_tear_down, test_window_ends_by_count,
 	   test_purge_before_anything_was_written, test_purge_while_a_read_is_on_its_way,
 	   test_delete_while_a_read_is_on_its_way, test_delete_while_a_read_waits_for_its_batch,
 	   test_get_until_empty, test_get_between_evictions, test_get_behind_files_of_another_queue,
-	   test_get_goes_on_behind_a_damaged_message, test_eviction_gives_up_the_window,
+	   test_get_goes_on_behind_a_damaged_message, test_what_is_behind_lost_messages_comes,
+	   test_get_answers_though_all_is_lost, test_eviction_gives_up_the_window,
 	   test_eviction_leaves_requeued_ones,
 	   test_eviction_gives_up_requeued_ones_when_nothing_is_unacked,
 	   test_a_window_that_nobody_wants_is_given_up, test_eviction_spares_queues_with_takers,

@@ -269,51 +269,6 @@ START_TEST(test_read_that_the_disk_refuses_ends_the_process)
 }
 END_TEST
 
-/* Reads all that is there, and on; how many messages came. */
-static unsigned
-read_what_is_left(uint32_t queue)
-{
-	struct queue_log *log = f.ledger.queues[queue].log;
-	size_t before = f.found.read_count;
-
-	f.reading_all = true;
-	for (unsigned i = 0; log->cold_count > 0; i++) {
-		ck_assert_uint_lt(i, 1000);
-		store_fixture_read(&f, queue, 10, 100000);
-		store_fixture_submit(&f, false);
-		store_fixture_work(&f);
-		ck_assert(!f.failed);
-		f.now.monotonic_ms++;
-	}
-	f.reading_all = false;
-	ck_assert(!log->reading);
-	ck_assert_uint_eq(log->cold_octets, 0);
-	return (unsigned)(f.found.read_count - before);
-}
-
-/* What was left out is not counted again when what is at hand goes back to the disk. */
-START_TEST(test_left_out_is_left_out_once)
-{
-	struct queue_log *log;
-	uint32_t queue = store_fixture_queue(&f);
-
-	publish_flushed(queue, 60, 1000);
-	said_begin();
-	damage(20, 100, "x", 1);
-	damage(40, 100, "x", 1);
-	/* one in the segment that is not sealed */
-	ck_assert_ptr_nonnull(f.store->segments[f.store->segment_count - 1]->tail);
-	damage(59, 100, "x", 1);
-	log = f.ledger.queues[queue].log;
-	for (unsigned i = 0; i < 3; i++) {
-		ck_assert_uint_eq(read_what_is_left(queue), 57);
-		ck_assert_uint_eq(log->damaged, 3);
-		store_cold_return(log, 1, 57, 57 * 900);
-	}
-	ck_assert_uint_eq(said("a message cannot be read"), 3);
-}
-END_TEST
-
 /* ---- damaged indexes ---- */
 
 /* Changes an octet of the index of every sealed segment; how many there are. */
@@ -378,6 +333,229 @@ START_TEST(test_purge_finds_messages_though_the_index_is_damaged)
 	store_fixture_flush(&f);
 	ck_assert(!f.failed);
 	check_live();
+}
+END_TEST
+
+/* ---- damaged indexes and damaged records ---- */
+
+/* Reads all that is there, and on; how many messages came. */
+static unsigned
+read_what_is_left(uint32_t queue)
+{
+	struct queue_log *log = f.ledger.queues[queue].log;
+	size_t before = f.found.read_count;
+
+	f.reading_all = true;
+	for (unsigned i = 0; log->cold_count > 0; i++) {
+		ck_assert_uint_lt(i, 1000);
+		store_fixture_read(&f, queue, 10, 100000);
+		store_fixture_submit(&f, false);
+		store_fixture_work(&f);
+		ck_assert(!f.failed);
+		f.now.monotonic_ms++;
+	}
+	f.reading_all = false;
+	ck_assert(!log->reading);
+	ck_assert_uint_eq(log->cold_octets, 0);
+	return (unsigned)(f.found.read_count - before);
+}
+
+/* Sealed segments with 60 messages of one queue; some are damaged, and all indexes. */
+static uint32_t
+begin_loss(bool entries)
+{
+	uint32_t queue = store_fixture_queue(&f);
+
+	publish_flushed(queue, 60, 1000);
+	said_begin();
+	damage(3, 300, "x", 1);
+	damage(20, RECORD_AT_SIZE, "\xf8\xff\xff\xff", 4);
+	damage(21, RECORD_AT_LSN, "\xff", 1);
+	damage(22, RECORD_AT_TYPE, "\x7f", 1);
+	ck_assert_uint_gt(damage_indexes(entries), 2);
+	return queue;
+}
+
+static void
+expect_loss(uint32_t queue)
+{
+	const struct queue_log *log = log_of(queue);
+
+	ck_assert_uint_eq(read_what_is_left(queue), 56);
+	ck_assert_uint_eq(log->damaged, 4);
+	ck_assert_uint_eq(log->count, 60);
+	ck_assert_uint_eq(said("the messages there are left out"), 2);
+	ck_assert_uint_eq(said("count=4; they are left out"), 1);
+}
+
+START_TEST(test_damaged_index_of_damaged_records_has_the_others)
+{
+	uint32_t queue = begin_loss(true);
+
+	expect_loss(queue);
+	/* nothing is waited for any more, and what comes now does */
+	publish(queue, 1000);
+	ck_assert_uint_eq(log_of(queue)->cold_count, 1);
+	ck_assert_uint_eq(read_what_is_left(queue), 1);
+	ck_assert_uint_eq(log_of(queue)->damaged, 4);
+}
+END_TEST
+
+START_TEST(test_lost_messages_are_open_after_a_restart)
+{
+	uint32_t queue = begin_loss(false);
+
+	expect_loss(queue);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(store_fixture_close(&f, true), 0);
+		f.skips = true;
+		ck_assert_msg(store_fixture_open(&f) == 0, "%s", buf_cstr(&f.error));
+		ck_assert_uint_eq(log_of(queue)->cold_count, 60);
+		ck_assert_uint_eq(read_what_is_left(queue), 56);
+	}
+}
+END_TEST
+
+/* Cuts the end of every sealed segment, which says where its index is; how many there are. */
+static void
+damage_trailers(void)
+{
+	for (size_t i = 0; i < f.store->segment_count; i++) {
+		char path[PATH_MAX_SIZE];
+		uint8_t *content;
+		size_t size;
+
+		if (f.store->segments[i]->tail != NULL)
+			continue;
+		segment_path(path, f.store->segments[i]->id);
+		content = disk_sim_content(f.sim, path, &size);
+		content[size - TRAILER_SIZE] ^= 1;
+	}
+}
+
+START_TEST(test_missing_index_is_built_anew)
+{
+	uint32_t queue = store_fixture_queue(&f);
+
+	publish_flushed(queue, 60, 1000);
+	said_begin();
+	damage_trailers();
+	store_fixture_read_out(&f, queue, 10, 100000);
+	ck_assert(!f.failed);
+	ck_assert_uint_gt(said("is built anew"), 2);
+	reopen(SIM_NOTHING);
+	ck_assert_uint_eq(log_of(queue)->count, 60);
+}
+END_TEST
+
+START_TEST(test_missing_index_of_damaged_records_has_the_others)
+{
+	uint32_t queue = begin_loss(true);
+
+	damage_trailers();
+	expect_loss(queue);
+}
+END_TEST
+
+/* The record of a batch is not that of a message: all of these are there. */
+START_TEST(test_damaged_batch_loses_no_message)
+{
+	uint32_t queue = store_fixture_queue(&f);
+	char path[PATH_MAX_SIZE];
+	uint8_t *content;
+	size_t size;
+
+	publish_flushed(queue, 60, 1000);
+	said_begin();
+	segment_path(path, f.store->segments[1]->id);
+	content = disk_sim_content(f.sim, path, &size);
+	content[SEGMENT_HEADER_SIZE + BATCH_AT_NUMBER] ^= 1;
+	ck_assert_uint_gt(damage_indexes(true), 2);
+	store_fixture_read_out(&f, queue, 10, 100000);
+	ck_assert(!f.failed);
+	ck_assert_uint_eq(log_of(queue)->damaged, 0);
+	ck_assert_uint_eq(said("octets=64; the messages there are left out"), 1);
+}
+END_TEST
+
+START_TEST(test_purge_leaves_what_is_lost_in_its_segment)
+{
+	uint32_t queue = begin_loss(true);
+	uint64_t open = 0;
+
+	store_fixture_purge(&f, queue);
+	store_fixture_flush(&f);
+	ck_assert(!f.failed);
+	for (size_t i = 0; i < f.store->segment_count; i++)
+		open += f.store->segments[i]->live_refs;
+	ck_assert_uint_eq(open, 4);
+}
+END_TEST
+
+/* Both sources are looked at, and stay as they are. */
+START_TEST(test_segment_with_a_loss_is_not_compacted)
+{
+	uint32_t queue = store_fixture_queue(&f);
+
+	publish_flushed(queue, 60, 1000);
+	store_fixture_read_out(&f, queue, 100, 1000000);
+	for (size_t i = 0; i < 60; i++)
+		if (i % 8 != 0)
+			store_fixture_ack(&f, i, 0, ACK_CONSUMED);
+	store_fixture_flush(&f);
+	said_begin();
+	for (size_t i = 0; i < 60; i += 8)
+		damage(i, 300, "x", 1);
+	damage_indexes(true);
+	f.store->options.garbage_files = 3;
+	for (unsigned i = 0; i < 60; i++) {
+		f.now.monotonic_ms += SECOND_MS;
+		store_fixture_define(&f, 1, 1 + i % 2);
+		store_fixture_flush(&f);
+	}
+	ck_assert(!f.failed);
+	ck_assert_uint_eq(f.store->merged_octets, 0);
+	ck_assert_uint_gt(said("it is not compacted"), 1);
+}
+END_TEST
+
+/* What was left out is not counted again when what is at hand goes back to the disk. */
+START_TEST(test_left_out_is_left_out_once)
+{
+	struct queue_log *log;
+	uint32_t queue = store_fixture_queue(&f);
+
+	publish_flushed(queue, 60, 1000);
+	said_begin();
+	damage(20, 100, "x", 1);
+	damage(40, 100, "x", 1);
+	/* one in the segment that is not sealed */
+	ck_assert_ptr_nonnull(f.store->segments[f.store->segment_count - 1]->tail);
+	damage(59, 100, "x", 1);
+	log = f.ledger.queues[queue].log;
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_uint_eq(read_what_is_left(queue), 57);
+		ck_assert_uint_eq(log->damaged, 3);
+		store_cold_return(log, 1, 57, 57 * 900);
+	}
+	ck_assert_uint_eq(said("a message cannot be read"), 3);
+}
+END_TEST
+
+START_TEST(test_sealing_leaves_out_what_is_damaged)
+{
+	uint32_t queue = store_fixture_queue(&f);
+
+	publish_flushed(queue, 5, 1000);
+	said_begin();
+	damage(2, 300, "x", 1);
+	begin_segment_anew(queue);
+	store_fixture_flush(&f);
+	ck_assert(!f.failed);
+	ck_assert_ptr_null(f.store->segments[0]->tail);
+	ck_assert_uint_eq(said("the messages there are left out"), 1);
+	ck_assert_uint_eq(read_what_is_left(queue), log_of(queue)->count - 1);
+	ck_assert_uint_eq(log_of(queue)->damaged, 1);
 }
 END_TEST
 
@@ -466,8 +644,14 @@ TESTS_WITH("store_cold_loss", set_up, tear_down,
 	   test_segment_that_was_empty_at_a_checkpoint_is_kept,
 	   test_stops_with_nothing_logged_between_them_keep_the_end_of_the_log,
 	   test_damaged_message_is_left_out_counted_and_said, test_damaged_size_is_not_believed,
-	   test_left_out_is_left_out_once, test_read_that_the_disk_refuses_ends_the_process,
-	   test_damaged_index_is_built_anew, test_purge_finds_messages_though_the_index_is_damaged,
+	   test_read_that_the_disk_refuses_ends_the_process, test_damaged_index_is_built_anew,
+	   test_purge_finds_messages_though_the_index_is_damaged,
+	   test_damaged_index_of_damaged_records_has_the_others,
+	   test_lost_messages_are_open_after_a_restart, test_missing_index_is_built_anew,
+	   test_missing_index_of_damaged_records_has_the_others,
+	   test_damaged_batch_loses_no_message, test_purge_leaves_what_is_lost_in_its_segment,
+	   test_segment_with_a_loss_is_not_compacted, test_left_out_is_left_out_once,
+	   test_sealing_leaves_out_what_is_damaged,
 	   test_segment_without_room_for_its_index_is_sealed_later,
 	   test_messages_are_read_while_their_segment_cannot_be_sealed,
 	   test_stop_while_a_segment_cannot_be_sealed_loses_nothing)
