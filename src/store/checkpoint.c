@@ -16,10 +16,15 @@
 
 #include "util/crc32c.h"
 
-/* Taking a checkpoint costs the loop its time: at most one part in this many. The store reads no clock, so
- * that a run can be repeated: what it took is told by what it wrote, at the pace of a slow machine. */
+/* Taking a checkpoint costs the loop its time: at most one part in this many. */
 #define CHECKPOINT_TIME_SHARE 20
-#define CHECKPOINT_OCTETS_PER_US 100
+/* The store reads no clock, so that a run can be repeated: what it took is told by the queues that there are,
+ * each a few misses of the cache, and by what it wrote. Measured around checkpoint_begin() with a broker whose
+ * queues are durable (AMD EPYC, gcc -O2, the other core at work): 100,000 of them 82 to 123 ms for 13.6 MB, 10,000
+ * of them 5 to 9 ms for 1.4 MB, with 9 bindings each 16 to 36 ms for 10 MB, with half of 20,000 numbers settled
+ * 21 to 62 ms for 26.6 MB. */
+#define CHECKPOINT_US_PER_QUEUE 1
+#define CHECKPOINT_OCTETS_PER_US 500
 
 /* The writing of a checkpoint by the helper. */
 struct checkpoint_job {
@@ -299,7 +304,8 @@ checkpoint_begin(struct store *store, bool clean)
 	c->forced = false;
 	c->error = 0;
 	c->octets = 0;
-	c->taken_us = job->content.n / CHECKPOINT_OCTETS_PER_US;
+	c->taken_us = store->queues.count * CHECKPOINT_US_PER_QUEUE +
+		      job->content.n / CHECKPOINT_OCTETS_PER_US;
 	c->taken_ms = store->now_ms;
 	c->waiting = job;
 	checkpoint_send(store);
