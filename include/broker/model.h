@@ -194,10 +194,11 @@ struct route {
 /* ---- messages and entries ---- */
 
 enum message_flag {
-	MESSAGE_PERSISTENT = 1, // delivery mode 2
-	MESSAGE_HAS_CC = 2,	// its headers hold more routing keys
-	MESSAGE_PAGED = 4,	// it is a stub: its body is in a page file
-	MESSAGE_HAS_STUB = 8	// its body is in a page file as well
+	MESSAGE_PERSISTENT = 1,	    // delivery mode 2
+	MESSAGE_HAS_CC = 2,	    // its headers hold more routing keys
+	MESSAGE_PAGED = 4,	    // it is a stub: its body is in a page file
+	MESSAGE_HAS_STUB = 8,	    // its body is in a page file as well
+	MESSAGE_HAS_EXPIRATION = 16 // it has a limit of its own on how long it waits
 };
 
 struct page_file;
@@ -253,10 +254,21 @@ entry_qseq(const struct entry *entry)
 
 struct entry_block; // up to 255 entries in order
 
-/* What a queue with limits has beside its settings. */
+/* When a message has waited long enough. */
+struct expiry {
+	uint64_t deadline_ms; // since 1970
+	uint64_t qseq;
+};
+
+/* What a queue has whose messages are limited in number or time. */
 struct queue_life {
-	struct queue *queue;   // borrows: whose it is
-	struct list_link over; // in broker->over
+	struct queue *queue;	 // borrows: whose it is
+	struct list_link over;	 // in broker->over
+	struct deadline due;	 // of the message that expires first
+	struct expiry *expiries; // owns; a binary heap: messages with an expiration of their own
+	uint32_t expiry_count;
+	uint32_t expiry_room;
+	uint64_t cold_time_ms; // the first message on the disk came then or later
 };
 
 /* Who owns exclusive queues: embedded in a session's connection. */
@@ -298,7 +310,8 @@ enum queue_flag {
 	QUEUE_STORED = 64,	       // it has, or had until its deletion, a log
 	QUEUE_COLD = 128,	       // some of its messages are not at hand
 	QUEUE_PAGED = 256,	       // some of its entries are stubs
-	QUEUE_LIMITED = 512	       // its length is limited
+	QUEUE_LIMITED = 512,	       // its length is limited
+	QUEUE_EXPIRES = 1024	       // its messages expire, or some do
 };
 
 struct paging;

@@ -79,10 +79,17 @@ void queue_touch(struct queue *queue);
 void takers_insert(struct queue *queue, struct consumer *consumer);
 /* Lets all yielding publishers of this queue go on. */
 void queue_wake_yielders(struct queue *queue);
+/* The same, when it has become short enough. */
+void queue_look_at_yielders(struct queue *queue);
+/* Whether the first message may die now: a dead letter needs its body. */
+bool queue_may_bury_first(const struct queue *queue);
 
 /* Takes up to n entries off the end of the window, the last one first; how many. Their references go to the
  * caller. */
 uint32_t window_pop_back(struct queue *queue, struct entry *entries, uint32_t n);
+/* Takes the entries with these numbers, which ascend, wherever they are, in no order; how many there were. Their
+ * references go to the caller. */
+uint32_t window_take(struct queue *queue, const uint64_t *qseqs, uint32_t n, struct entry *entries);
 /* Takes one of the requeued entries, whichever is nearest; false when there is none. */
 bool window_pop_requeued(struct queue *queue, struct entry *entry);
 
@@ -90,6 +97,10 @@ bool window_pop_requeued(struct queue *queue, struct entry *entry);
 
 /* Reads what the queue's arguments ask for; at its making, and when something of it has changed. */
 void queue_settings_update(struct queue *queue);
+/* queue->life is there afterwards. */
+void life_need(struct queue *queue);
+/* The queue was deleted: nothing of it is due any more. */
+void life_stop(struct queue *queue);
 /* The queue is being freed. */
 void queue_settings_end(struct queue *queue);
 
@@ -112,7 +123,7 @@ void queue_bury(struct queue *queue, const struct entry *entry, enum death death
 
 /* ---- queue_limits.c: how many messages a queue may have ---- */
 
-/* queue_publish() when a queue of the route has QUEUE_LIMITED. */
+/* queue_publish() when a queue of the route has QUEUE_LIMITED or QUEUE_EXPIRES, or the message expires. */
 struct publish_result limits_publish(struct broker *broker, const struct route *route,
 				     struct message *message);
 /* The queue may have more than it should: its oldest messages die, now or, when we are seeing to that
@@ -121,6 +132,21 @@ void limits_enforce(struct queue *queue);
 /* Gives the message to each queue of the route, whatever their limits. */
 struct publish_result queue_publish_admitted(struct broker *broker, const struct route *route,
 					     struct message *message);
+
+/* ---- queue_expiry.c: messages that wait too long ---- */
+
+/* When the message's own expiration ends its waiting, in ms since 1970; UINT64_MAX: it has none. */
+uint64_t message_deadline(const struct message *message);
+/* Whether it has waited too long in this queue to be handed out. */
+bool expiry_is_due(const struct queue *queue, const struct message *message);
+/* A message is ready in the queue, or on the disk: it is seen to when it is due. */
+void expiry_watch(struct queue *queue, const struct message *message, uint64_t qseq);
+/* Finds out anew when something is due: the queue's limit changed, or messages came to hand. */
+void expiry_arm(struct queue *queue);
+/* Lets everything die now that is due, as far as the disk keeps up. */
+void expiry_catch_up(struct queue *queue);
+/* queue_life.due. */
+void expiry_on_deadline(struct deadline *deadline, uint64_t now_ms);
 
 /* ---- queue_cold.c: messages that are not at hand ---- */
 
@@ -139,6 +165,12 @@ void cold_rest(struct deadline *deadline, uint64_t now_ms);
 void cold_clear(struct queue *queue, enum ack_reason reason);
 void cold_check(const struct queue *queue);
 
+/* As window_take(), of the late entries. */
+uint32_t late_take(struct queue *queue, const uint64_t *qseqs, uint32_t n, struct entry *entries);
+/* Has messages read that are to die: a whole window of them. */
+void queue_read_dying(struct queue *queue);
+/* Messages that the disk had are at hand. */
+void queue_came_to_hand(struct queue *queue);
 /* The late entries, in order; count gets how many. */
 struct entry *late_entries(const struct queue *queue, uint32_t *count);
 

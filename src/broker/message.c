@@ -110,6 +110,8 @@ message_new_stored(const struct message_record *record)
 			MESSAGE_PERSISTENT | (record->flags & MESSAGE_CC ? MESSAGE_HAS_CC : 0));
 	xfree(header);
 	m->time_ms = record->time_ms;
+	if (record->expiry_ms != 0)
+		m->flags |= MESSAGE_HAS_EXPIRATION;
 	if (record->body.n != 0)
 		memcpy(message_body_room(m), record->body.p, record->body.n);
 	return m;

@@ -147,6 +147,7 @@ queue_delete(struct queue *q)
 	assert_not_dispatching(vhost->broker);
 	assert(!(q->flags & QUEUE_DELETED));
 	q->flags |= QUEUE_DELETED;
+	life_stop(q);
 	map_remove(&vhost->queues, &q->node);
 	vhost->broker->queue_count--;
 	vhost->routing_version++;

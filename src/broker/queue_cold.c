@@ -124,6 +124,34 @@ late_release(struct queue *q, uint64_t below)
 		late_free(q);
 }
 
+uint32_t
+late_take(struct queue *q, const uint64_t *qseqs, uint32_t n, struct entry *entries)
+{
+	uint32_t kept = q->late == NULL ? 0 : q->late->first;
+	uint32_t taken = 0;
+	uint32_t at = 0;
+
+	for (uint32_t i = kept; q->late != NULL && i < q->late->end; i++) {
+		struct entry entry = q->late->entries[i];
+
+		while (at < n && qseqs[at] < entry_qseq(&entry))
+			at++;
+		if (at < n && qseqs[at] == entry_qseq(&entry)) {
+			q->late->octets -= entry.message->body_size;
+			entries[taken++] = entry;
+		} else {
+			q->late->entries[kept++] = entry;
+		}
+	}
+	if (q->late != NULL)
+		q->late->end = kept;
+	if (late_count(q) == 0)
+		late_free(q);
+	if (queue_message_count(q) == q->ready_count)
+		q->flags &= ~(unsigned)QUEUE_COLD;
+	return taken;
+}
+
 /* ---- what stays on disk ---- */
 
 uint64_t
@@ -167,7 +195,8 @@ cold_push(struct queue *q, uint64_t qseq, uint32_t body_size)
 
 /* Messages that go back to the disk. */
 struct returned {
-	uint64_t first; // the lowest number
+	uint64_t first;	  // the lowest number
+	uint64_t time_ms; // when that one came
 	uint64_t count;
 	uint64_t octets; // of their bodies
 };
@@ -178,7 +207,10 @@ give_back(struct entry entry, struct returned *returned)
 {
 	if (!message_is_stored(entry.message))
 		return false;
-	returned->first = min_u64(returned->first, entry_qseq(&entry));
+	if (entry_qseq(&entry) < returned->first) {
+		returned->first = entry_qseq(&entry);
+		returned->time_ms = entry.message->time_ms;
+	}
 	returned->count++;
 	returned->octets += entry.message->body_size;
 	message_unref(entry.message);
@@ -237,6 +269,8 @@ evict(struct queue *q)
 		give_back_requeued(q, &returned);
 	if (returned.count > 0)
 		store_cold_return(q->log, returned.first, returned.count, returned.octets);
+	if (returned.count > 0 && q->life != NULL)
+		q->life->cold_time_ms = returned.time_ms;
 	/* nothing cold is before these */
 	late_release(q, q->log->cold_count > 0 ? q->log->cold_from : QSEQ_MAX + 1);
 	if (q->log->cold_count > 0)
@@ -318,8 +352,9 @@ cold_rest(struct deadline *deadline, uint64_t now_ms)
 
 /* ---- what comes back ---- */
 
-void
-queue_refill(struct queue *q)
+/* part: what of a window is read. */
+static void
+refill(struct queue *q, uint64_t part)
 {
 	uint64_t octets = QUEUE_WINDOW_OCTETS - min_u64(q->ready_bytes, QUEUE_WINDOW_OCTETS);
 
@@ -328,10 +363,20 @@ queue_refill(struct queue *q)
 	if (q->log == NULL || q->log->cold_count == 0 || q->ready_count > QUEUE_WINDOW_COUNT / 2 ||
 	    octets < QUEUE_WINDOW_OCTETS / 2)
 		return;
-	if (list_empty(&q->takers))
-		octets /= GET_PART;
 	store_read(q->vhost->broker->store, q->log, (uint32_t)(QUEUE_WINDOW_COUNT - q->ready_count),
-		   octets);
+		   octets / part);
+}
+
+void
+queue_refill(struct queue *q)
+{
+	refill(q, list_empty(&q->takers) ? GET_PART : 1);
+}
+
+void
+queue_read_dying(struct queue *q)
+{
+	refill(q, 1);
 }
 
 void
@@ -346,6 +391,23 @@ broker_read_message(struct broker *broker, struct queue_log *log, uint64_t qseq,
 	message->stored = stored->lsn << 16 | min_u64(stored->record.ref_count, UINT16_MAX);
 	late_release(q, qseq);
 	window_push(q, (struct entry){qseq << 16 | (redelivered ? ENTRY_REDELIVERED : 0), message});
+	if (q->life != NULL)
+		q->life->cold_time_ms = message->time_ms; // the next one is younger
+	if (message->flags & MESSAGE_HAS_EXPIRATION)
+		expiry_watch(q, message, qseq);
+}
+
+void
+queue_came_to_hand(struct queue *q)
+{
+	/* nothing of it could be read: whoever waits waits for the next ones */
+	if (queue_must_read(q))
+		queue_refill(q);
+	queue_touch(q);
+	if (q->flags & QUEUE_LIMITED)
+		limits_enforce(q);
+	if (q->flags & QUEUE_EXPIRES)
+		expiry_arm(q);
 }
 
 void
@@ -359,12 +421,7 @@ broker_read_end(struct broker *broker, struct queue_log *log)
 		late_release(q, QSEQ_MAX + 1);
 		q->flags &= ~(unsigned)QUEUE_COLD;
 	}
-	/* nothing of it could be read: whoever waits waits for the next ones */
-	if (queue_must_read(q))
-		queue_refill(q);
-	queue_touch(q);
-	if (q->flags & QUEUE_LIMITED)
-		limits_enforce(q);
+	queue_came_to_hand(q);
 }
 
 /* ---- the end ---- */

@@ -100,7 +100,8 @@ queue_publish(struct broker *broker, const struct route *route, struct message *
 	if (unlikely(message->time_ms != 0))
 		return publish_again(broker, route, message);
 	message->time_ms = broker->now.wall_ms;
-	if (unlikely((flags_of(route) & QUEUE_LIMITED) != 0))
+	if (unlikely((flags_of(route) & (QUEUE_LIMITED | QUEUE_EXPIRES)) != 0 ||
+		     (message->flags & MESSAGE_HAS_EXPIRATION)))
 		return limits_publish(broker, route, message);
 	return queue_publish_admitted(broker, route, message);
 }
@@ -145,9 +146,16 @@ waiting_octets(const struct queue *q)
 	return q->ready_bytes + (q->log == NULL ? 0 : q->log->cold_octets);
 }
 
-/* Offers entries until one side is out, or, where some are stubs, the first one is; whether any was taken. */
+static NEVER_INLINE bool
+must_stay(const struct queue *q, const struct message *m)
+{
+	return (m->flags & MESSAGE_PAGED) || ((q->flags & QUEUE_EXPIRES) && expiry_is_due(q, m));
+}
+
+/* Offers entries until one side is out; whether any was taken. With care the first one may also be one that is not
+ * to be handed out: a stub, or one that waited too long. */
 static ALWAYS_INLINE bool
-offer_entries(struct queue *q, bool paged)
+offer_entries(struct queue *q, bool care)
 {
 	bool took = false;
 
@@ -155,7 +163,7 @@ offer_entries(struct queue *q, bool paged)
 		struct consumer *consumer = list_first(&q->takers, struct consumer, taker);
 		struct entry entry = *window_first(q);
 
-		if (paged && (entry.message->flags & MESSAGE_PAGED))
+		if (care && must_stay(q, entry.message))
 			break;
 		if (consumer->ops->deliver(consumer, &entry) == DELIVER_FULL) {
 			list_remove(&q->takers, &consumer->taker);
@@ -191,30 +199,46 @@ queue_dispatch(struct queue *q)
 	if (unlikely(q->gate_lsn > broker->stable))
 		return;
 	broker->dispatching = true;
-	if (unlikely(q->flags & QUEUE_PAGED) ? offer_entries(q, true) : offer_entries(q, false))
+	if (unlikely(q->flags & (QUEUE_PAGED | QUEUE_EXPIRES)) ? offer_entries(q, true)
+							       : offer_entries(q, false))
 		q->taken_ms = broker->now.monotonic_ms;
 	broker->dispatching = false;
 	if (unlikely(q->flags & (QUEUE_COLD | QUEUE_PAGED)))
 		look_ahead(q);
-	if (!list_empty(&q->yielders) && waiting_octets(q) <= broker->options.yield_low)
+	queue_look_at_yielders(q);
+}
+
+void
+queue_look_at_yielders(struct queue *q)
+{
+	if (!list_empty(&q->yielders) && waiting_octets(q) <= q->vhost->broker->options.yield_low)
 		queue_wake_yielders(q);
+}
+
+bool
+queue_may_bury_first(const struct queue *q)
+{
+	return !queue_settings(q)->dead_letters || !queue_must_read(q);
 }
 
 void
 queue_hand_out(struct queue *q)
 {
 	assert_not_dispatching(q->vhost->broker);
-	if (!list_linked(&q->dirty))
-		return;
-	list_remove(&q->vhost->broker->dirty, &q->dirty);
-	queue_dispatch(q);
+	if (list_linked(&q->dirty)) {
+		list_remove(&q->vhost->broker->dirty, &q->dirty);
+		queue_dispatch(q);
+	}
+	if (unlikely(q->flags & QUEUE_EXPIRES))
+		expiry_catch_up(q);
 }
 
 bool
 queue_get(struct queue *q, bool no_ack, struct entry *entry)
 {
 	assert_not_dispatching(q->vhost->broker);
-	if (q->ready_count == 0)
+	if (q->ready_count == 0 ||
+	    ((q->flags & QUEUE_EXPIRES) && expiry_is_due(q, window_first(q)->message)))
 		return false;
 	*entry = window_pop(q);
 	assert(!(entry->message->flags & MESSAGE_PAGED));
@@ -263,6 +287,9 @@ queue_requeue(struct queue *q, const struct entry *entry)
 			max_u64(q->log->redelivered_below, entry_qseq(entry) + 1);
 	window_requeue(q, (struct entry){entry->bits | ENTRY_REDELIVERED, entry->message});
 	queue_touch(q);
+	if (unlikely((q->flags & QUEUE_EXPIRES) ||
+		     (entry->message->flags & MESSAGE_HAS_EXPIRATION)))
+		expiry_watch(q, entry->message, entry_qseq(entry));
 	if (unlikely(q->flags & QUEUE_LIMITED))
 		limits_enforce(q);
 }

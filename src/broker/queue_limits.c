@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits on what is ready in a queue: messages and octets of their bodies (amqp.md 6.8). A queue that would have
+ * Limits on what is ready in a queue: messages and octets of their bodies (amqp.md 6.8), and the way of a publish to
+ * queues that have limits, or of a message that does. A queue that would have
  * too much refuses what comes, or takes it in, hands out what consumers can take, and lets its oldest ones die.
  *
  * Dead letters may fill the next queue, and so on: queues that may have too much go on a list that is worked off
@@ -31,25 +32,18 @@ refuses(const struct queue *q, const struct message *message)
 
 /* ---- trimming ---- */
 
-/* A dead letter needs the body of the first message. */
-static bool
-may_die(const struct queue *q)
-{
-	return !queue_settings(q)->dead_letters || !queue_must_read(q);
-}
-
 static void
 trim(struct queue *q)
 {
 	if (is_over(q, 0, 0))
 		queue_hand_out(q);
-	while (is_over(q, 0, 0) && q->ready_count > 0 && may_die(q)) {
+	while (is_over(q, 0, 0) && q->ready_count > 0 && queue_may_bury_first(q)) {
 		struct entry entry = window_pop(q);
 
 		queue_bury(q, &entry, DEATH_MAXLEN);
 	}
 	if (is_over(q, 0, 0))
-		queue_refill(q);
+		queue_read_dying(q);
 }
 
 void
@@ -109,6 +103,19 @@ bury_refused(const struct route *route, const struct route *admitted, struct mes
 	}
 }
 
+/* The queue has just got the message. */
+static void
+look_at(struct queue *q, const struct message *message)
+{
+	if ((q->flags & QUEUE_EXPIRES) || (message->flags & MESSAGE_HAS_EXPIRATION)) {
+		expiry_watch(q, message, q->next_qseq - 1);
+		if (q->log != NULL && q->log->cold_count == 1 && q->life != NULL)
+			q->life->cold_time_ms = message->time_ms;
+	}
+	if (q->flags & QUEUE_LIMITED)
+		limits_enforce(q);
+}
+
 struct publish_result
 limits_publish(struct broker *broker, const struct route *route, struct message *message)
 {
@@ -122,8 +129,7 @@ limits_publish(struct broker *broker, const struct route *route, struct message 
 	if (result.rejected)
 		bury_refused(route, &admitted, message);
 	for (uint32_t i = 0; i < admitted.count; i++)
-		if (admitted.queues[i]->flags & QUEUE_LIMITED)
-			limits_enforce(admitted.queues[i]);
+		look_at(admitted.queues[i], message);
 	route_fini(&admitted);
 	return result;
 }

@@ -124,9 +124,6 @@ broker_paged_in(struct broker *broker, void *owner)
 		assert(entry->message == wanted->message);
 		bring_back(&walk, entry, move->items[i].body);
 	}
-	/* whoever waits, though none of these could be read, waits for the next ones */
-	if (queue_must_read(q))
-		queue_refill(q);
-	queue_touch(q);
+	queue_came_to_hand(q);
 	page_move_free(move);
 }

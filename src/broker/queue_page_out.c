@@ -121,7 +121,7 @@ take(struct page_move *move, struct entry *entry)
 	struct queue *q = move->queue;
 	struct message *m = entry->message;
 
-	if (m->body_size < BODY_MIN || (m->flags & MESSAGE_PAGED) ||
+	if (m->body_size < BODY_MIN || (m->flags & (MESSAGE_PAGED | MESSAGE_HAS_EXPIRATION)) ||
 	    (q->log != NULL && message_is_stored(m)))
 		return true;
 	if (m->flags & MESSAGE_HAS_STUB) {

@@ -121,23 +121,28 @@ drop_settings(struct queue *q)
 	q->own_settings = NULL;
 }
 
-/* Makes or frees what a queue with limits has. */
-static void
-set_limited(struct queue *q, bool limited)
+void
+life_need(struct queue *q)
 {
-	q->flags &= ~(unsigned)QUEUE_LIMITED;
-	if (limited) {
-		q->flags |= QUEUE_LIMITED;
-		if (q->life == NULL) {
-			q->life = slab_alloc(sizeof(*q->life));
-			*q->life = (struct queue_life){.queue = q};
-		}
-	} else if (q->life != NULL) {
-		if (list_linked(&q->life->over))
-			list_remove(&q->vhost->broker->over, &q->life->over);
-		slab_free(q->life, sizeof(*q->life));
-		q->life = NULL;
-	}
+	if (q->life != NULL)
+		return;
+	q->life = slab_alloc(sizeof(*q->life));
+	*q->life = (struct queue_life){.queue = q, .due = {.run = expiry_on_deadline}};
+}
+
+void
+life_stop(struct queue *q)
+{
+	if (q->life != NULL)
+		deadline_clear(q->vhost->broker->deadlines, &q->life->due);
+}
+
+static void
+set_flag(struct queue *q, enum queue_flag flag, bool on)
+{
+	q->flags = (q->flags & ~(unsigned)flag) | (on ? flag : 0);
+	if (on)
+		life_need(q);
 }
 
 void
@@ -146,7 +151,10 @@ queue_settings_update(struct queue *q)
 	struct queue_settings found = settings_of(q->arguments);
 
 	drop_settings(q);
-	set_limited(q, found.length_max != UINT64_MAX || found.octets_max != UINT64_MAX);
+	set_flag(q, QUEUE_LIMITED,
+		 found.length_max != UINT64_MAX || found.octets_max != UINT64_MAX);
+	if (found.ttl_ms != UINT64_MAX)
+		set_flag(q, QUEUE_EXPIRES, true);
 	if (is_plain(&found))
 		return;
 	q->own_settings = slab_alloc(sizeof(*q->own_settings));
@@ -159,5 +167,10 @@ void
 queue_settings_end(struct queue *q)
 {
 	drop_settings(q);
-	set_limited(q, false);
+	if (q->life == NULL)
+		return;
+	assert(!deadline_is_set(&q->life->due));
+	xfree(q->life->expiries);
+	slab_free(q->life, sizeof(*q->life));
+	q->life = NULL;
 }

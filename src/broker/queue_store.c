@@ -81,6 +81,8 @@ queue_store(struct broker *broker, const struct route *route, struct message *me
 {
 	struct message_record record = {
 		.time_ms = message->time_ms,
+		.expiry_ms =
+			message->flags & MESSAGE_HAS_EXPIRATION ? message_deadline(message) : 0,
 		.ref_count = count_durable(route),
 		.flags = message->flags & MESSAGE_HAS_CC ? MESSAGE_CC : 0,
 		.exchange = message_exchange(message),

@@ -8,6 +8,8 @@
  * Invariants: blocks hold at least one entry each; ready_count is the entries of both; qseqs rise along
  * the window.
  */
+#include <stdlib.h>
+
 #include "internal.h"
 
 #define BLOCK_CAPACITY_MIN 3
@@ -155,6 +157,33 @@ window_first(const struct queue *q)
 }
 
 static void
+heap_grow(struct queue *q)
+{
+	uint32_t room = q->requeued_room == 0 ? 4 : 2 * q->requeued_room;
+	struct entry *entries = slab_alloc(room * sizeof(struct entry));
+
+	if (q->requeued_count != 0)
+		memcpy(entries, q->requeued, q->requeued_count * sizeof(struct entry));
+	if (q->requeued != NULL)
+		slab_free(q->requeued, q->requeued_room * sizeof(struct entry));
+	q->requeued = entries;
+	q->requeued_room = room;
+}
+
+static void
+heap_put(struct queue *q, struct entry entry)
+{
+	uint32_t at = q->requeued_count;
+
+	if (at == q->requeued_room)
+		heap_grow(q);
+	q->requeued_count++;
+	for (; at > 0 && entry.bits < q->requeued[(at - 1) / 2].bits; at = (at - 1) / 2)
+		q->requeued[at] = q->requeued[(at - 1) / 2];
+	q->requeued[at] = entry;
+}
+
+static void
 heap_free(struct queue *q)
 {
 	slab_free(q->requeued, q->requeued_room * sizeof(struct entry));
@@ -183,6 +212,82 @@ heap_pop(struct queue *q)
 	if (n == 0)
 		heap_free(q);
 	return top;
+}
+
+static int
+compare_numbers(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left;
+	uint64_t b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+/* Takes out of the heap, which is put in order again. */
+static uint32_t
+take_requeued(struct queue *q, const uint64_t *qseqs, uint32_t n, struct entry *entries)
+{
+	uint32_t count = q->requeued_count;
+	uint32_t taken = 0;
+
+	q->requeued_count = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		struct entry entry = q->requeued[i];
+		uint64_t qseq = entry_qseq(&entry);
+
+		if (bsearch(&qseq, qseqs, n, sizeof(*qseqs), compare_numbers) != NULL)
+			entries[taken++] = entry;
+		else
+			heap_put(q, entry);
+	}
+	if (count > 0 && q->requeued_count == 0)
+		heap_free(q);
+	return taken;
+}
+
+/* Takes out of one block, from the at-th number on. */
+static uint32_t
+take_of_block(struct entry_block *block, const uint64_t *qseqs, uint32_t n, uint32_t *at,
+	      struct entry *entries)
+{
+	uint32_t kept = block->first;
+	uint32_t taken = 0;
+
+	for (uint32_t i = block->first; i < block->end; i++) {
+		struct entry entry = block->entries[i];
+
+		while (*at < n && qseqs[*at] < entry_qseq(&entry))
+			++*at;
+		if (*at < n && qseqs[*at] == entry_qseq(&entry))
+			entries[taken++] = entry;
+		else
+			block->entries[kept++] = entry;
+	}
+	block->end = kept;
+	return taken;
+}
+
+uint32_t
+window_take(struct queue *q, const uint64_t *qseqs, uint32_t n, struct entry *entries)
+{
+	uint32_t taken = take_requeued(q, qseqs, n, entries);
+	struct entry_block *before = NULL;
+	struct entry_block *next;
+	uint32_t at = 0;
+
+	page_forget_places(q);
+	for (struct entry_block *block = q->head; block != NULL && at < n; block = next) {
+		next = block->next;
+		if (qseqs[at] <= entry_qseq(&block->entries[block->end - 1]))
+			taken += take_of_block(block, qseqs, n, &at, entries + taken);
+		if (block->end == block->first)
+			window_cut(q, before, block);
+		else
+			before = block;
+	}
+	for (uint32_t i = 0; i < taken; i++)
+		count_out(q, entries[i].message);
+	return taken;
 }
 
 bool
@@ -218,32 +323,11 @@ window_pop(struct queue *q)
 	return entry;
 }
 
-static void
-heap_grow(struct queue *q)
-{
-	uint32_t room = q->requeued_room == 0 ? 4 : 2 * q->requeued_room;
-	struct entry *entries = slab_alloc(room * sizeof(struct entry));
-
-	if (q->requeued_count != 0)
-		memcpy(entries, q->requeued, q->requeued_count * sizeof(struct entry));
-	if (q->requeued != NULL)
-		slab_free(q->requeued, q->requeued_room * sizeof(struct entry));
-	q->requeued = entries;
-	q->requeued_room = room;
-}
-
 void
 window_requeue(struct queue *q, struct entry entry)
 {
-	uint32_t at = q->requeued_count;
-
 	assert(q->head == NULL || entry.bits < q->head->entries[q->head->first].bits);
-	if (at == q->requeued_room)
-		heap_grow(q);
-	q->requeued_count++;
-	for (; at > 0 && entry.bits < q->requeued[(at - 1) / 2].bits; at = (at - 1) / 2)
-		q->requeued[at] = q->requeued[(at - 1) / 2];
-	q->requeued[at] = entry;
+	heap_put(q, entry);
 	window_count(q, entry.message);
 }
 

@@ -106,7 +106,8 @@ publish_new(const struct channel *channel, struct bytes header, uint32_t body_si
 {
 	const struct publish_cache *cache = channel->cache;
 	unsigned flags = (facts & FACT_PERSISTENT ? MESSAGE_PERSISTENT : 0) |
-			 (facts & FACT_CC ? MESSAGE_HAS_CC : 0);
+			 (facts & FACT_CC ? MESSAGE_HAS_CC : 0) |
+			 (facts & FACT_EXPIRATION ? MESSAGE_HAS_EXPIRATION : 0);
 
 	return message_new(cache->exchange_name, cache->key, header, body_size, (uint16_t)flags);
 }

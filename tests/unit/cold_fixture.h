@@ -470,11 +470,10 @@ close_all(bool clean)
 	disk_sim_forget(disk);
 }
 
-/* Clean: as by a signal. Otherwise: as by kill -9, what was not written is lost. */
+/* Opens what is on the disk, and finds the queues again. */
 static inline void
-restart(bool clean)
+reopen_all(void)
 {
-	close_all(clean);
 	open_all();
 	vhost = vhost_find(broker, BYTES("v"));
 	ck_assert_ptr_nonnull(vhost);
@@ -489,6 +488,14 @@ restart(bool clean)
 			make_queue(&lists[i], false);
 	}
 	check_all();
+}
+
+/* Clean: as by a signal. Otherwise: as by kill -9, what was not written is lost. */
+static inline void
+restart(bool clean)
+{
+	close_all(clean);
+	reopen_all();
 }
 
 /* A new disk. */

@@ -18,6 +18,24 @@ life_set_up(void)
 	table_start(&arguments);
 }
 
+/* Milliseconds go by, in which what is due happens when it is. */
+static inline void
+pass(uint64_t ms)
+{
+	struct now now = broker->now;
+
+	for (uint64_t end = now.monotonic_ms + ms; now.monotonic_ms < end;) {
+		uint64_t next = min_u64(end, max_u64(now.monotonic_ms, deadlines_next(&deadlines)));
+
+		now.wall_ms += next - now.monotonic_ms;
+		now.monotonic_ms = next;
+		broker_set_now(broker, now);
+		deadlines_run(&deadlines, now.monotonic_ms);
+		broker_dispatch(broker);
+		broker_check(broker);
+	}
+}
+
 /* A queue with what was put into arguments since the last one. */
 static inline struct queue *
 declare(const char *name)
@@ -65,7 +83,10 @@ text_message(const char *exchange, const char *key, const struct basic_propertie
 	content_header_encode(properties == NULL ? &none : properties, n, &w);
 	ck_assert(!w.bad);
 	m = message_new(bytes_str(exchange), bytes_str(key),
-			bytes_of(header, (size_t)(w.p - header)), (uint32_t)n, 0);
+			bytes_of(header, (size_t)(w.p - header)), (uint32_t)n,
+			properties != NULL && (properties->flags & PROPERTY_expiration)
+				? MESSAGE_HAS_EXPIRATION
+				: 0);
 	if (n != 0)
 		memcpy(message_body_room(m), body, n);
 	return m;

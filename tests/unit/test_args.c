@@ -437,8 +437,8 @@ START_TEST(test_args_warn_once_for_all_arguments_to_come)
 	table_put_string(&writer, BYTES("x-queue-mode"), BYTES("lazy"));
 	ck_assert_uint_eq(logged(with_string("x-other", "y"), line, sizeof(line)), 0);
 	table_put_long(&writer, BYTES("x-max-age"), 1);
-	ck_assert_uint_gt(logged(with_long("x-message-ttl", 1), line, sizeof(line)), 0);
-	ck_assert_ptr_nonnull(strstr(line, "x-message-ttl, x-max-age queue=q vhost=v"));
+	ck_assert_uint_gt(logged(with_long("x-initial-cluster-size", 1), line, sizeof(line)), 0);
+	ck_assert_ptr_nonnull(strstr(line, "x-max-age, x-initial-cluster-size queue=q vhost=v"));
 	newline = strchr(line, '\n');
 	ck_assert_ptr_nonnull(newline);
 	ck_assert_str_eq(newline, "\n");

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages that may not wait for ever (amqp.md 6.9). A queue's own limit (x-message-ttl) is due in the order of the
+ * queue: its first message tells when, by the time at which it came and the limit of now, so that another
+ * limit acts at once. Messages with an expiration of their own are in a heap by their deadline, wherever they stand.
+ *
+ * The heap is not kept up when a message is delivered or goes to the disk: an item that finds no message is
+ * dropped, and a message that comes back is put in again. What is on the disk expires when it comes to hand: a
+ * queue with a limit has its first messages read when the first of them may be due.
+ *
+ * Nothing expires while it is unacked. Nothing is handed out after its deadline: dispatching stops at such a
+ * message, and the deadline of the queue is due at once.
+ */
+#include <stdlib.h>
+
+#include "broker/message.h"
+#include "internal.h"
+#include "store/store.h"
+#include "wire/props.h"
+
+/* So many die in one go, then others have their turn. */
+#define EXPIRE_MAX 1000
+/* Looking for messages in the middle of a queue takes a walk over its blocks: a long queue is looked at less
+ * often. */
+#define LONG_QUEUE 4096
+#define LONG_STEP_MS 10
+/* While the disk is behind. */
+#define FULL_MS 2
+/* Items for which nobody looks whether they are of any use still. */
+#define STALE_MIN 1024
+
+/* ---- deadlines of messages; milliseconds since 1970 ---- */
+
+uint64_t
+message_deadline(const struct message *m)
+{
+	struct basic_properties properties;
+	uint64_t ms = 0;
+	bool well;
+
+	if (!(m->flags & MESSAGE_HAS_EXPIRATION))
+		return UINT64_MAX;
+	well = properties_decode(&properties, message_properties(m));
+	assert(well);
+	/* the session has checked it: digits, with a sign at most */
+	for (size_t i = 0; i < properties.expiration.n; i++)
+		if (properties.expiration.p[i] >= '0' && properties.expiration.p[i] <= '9')
+			ms = 10 * ms + (uint64_t)(properties.expiration.p[i] - '0');
+	return m->time_ms + ms;
+}
+
+/* When the queue's own limit ends the waiting of a message that came then. */
+static uint64_t
+limit_of(const struct queue *q, uint64_t time_ms)
+{
+	uint64_t ttl_ms = queue_settings(q)->ttl_ms;
+
+	return ttl_ms == UINT64_MAX ? UINT64_MAX : time_ms + ttl_ms;
+}
+
+bool
+expiry_is_due(const struct queue *q, const struct message *m)
+{
+	uint64_t now_ms = q->vhost->broker->now.wall_ms;
+
+	/* one that may not wait at all may be handed out when it comes */
+	if (m->time_ms >= now_ms)
+		return false;
+	return limit_of(q, m->time_ms) <= now_ms ||
+	       ((m->flags & MESSAGE_HAS_EXPIRATION) && message_deadline(m) <= now_ms);
+}
+
+/* ---- the heap ---- */
+
+static void
+heap_push(struct queue_life *life, struct expiry item)
+{
+	uint32_t at = life->expiry_count++;
+
+	if (at == life->expiry_room) {
+		life->expiry_room = life->expiry_room == 0 ? 16 : 2 * life->expiry_room;
+		life->expiries =
+			xrealloc(life->expiries, life->expiry_room * sizeof(*life->expiries));
+	}
+	for (; at > 0 && item.deadline_ms < life->expiries[(at - 1) / 2].deadline_ms;
+	     at = (at - 1) / 2)
+		life->expiries[at] = life->expiries[(at - 1) / 2];
+	life->expiries[at] = item;
+}
+
+static void
+heap_down(struct queue_life *life, uint32_t at, struct expiry item)
+{
+	uint32_t n = life->expiry_count;
+
+	for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+		if (child + 1 < n &&
+		    life->expiries[child + 1].deadline_ms < life->expiries[child].deadline_ms)
+			child++;
+		if (item.deadline_ms <= life->expiries[child].deadline_ms)
+			break;
+		life->expiries[at] = life->expiries[child];
+	}
+	life->expiries[at] = item;
+}
+
+static struct expiry
+heap_pop(struct queue_life *life)
+{
+	struct expiry top = life->expiries[0];
+	struct expiry last = life->expiries[--life->expiry_count];
+
+	if (life->expiry_count > 0)
+		heap_down(life, 0, last);
+	return top;
+}
+
+/* Drops the items of messages that are behind the first one of the queue, once they are most of them. */
+static void
+heap_tidy(struct queue *q)
+{
+	struct queue_life *life = q->life;
+	uint64_t first = q->ready_count > 0 ? entry_qseq(window_first(q)) : UINT64_MAX;
+	uint32_t kept = 0;
+
+	if (life->expiry_count < STALE_MIN || life->expiry_count / 4 < queue_message_count(q) ||
+	    (q->ready_count == 0 && queue_message_count(q) > 0))
+		return;
+	for (uint32_t i = 0; i < life->expiry_count; i++)
+		if (life->expiries[i].qseq >= first)
+			life->expiries[kept++] = life->expiries[i];
+	life->expiry_count = kept;
+	for (uint32_t i = kept / 2; i > 0; i--)
+		heap_down(life, i - 1, life->expiries[i - 1]);
+}
+
+/* ---- when to look ---- */
+
+/* When the first message of the queue is past the queue's limit; for one on the disk, no sooner than that. */
+static uint64_t
+first_limit(const struct queue *q)
+{
+	if (queue_settings(q)->ttl_ms == UINT64_MAX)
+		return UINT64_MAX;
+	if (q->ready_count > 0)
+		return limit_of(q, window_first(q)->message->time_ms);
+	return queue_message_count(q) > 0 ? limit_of(q, q->life->cold_time_ms) : UINT64_MAX;
+}
+
+void
+expiry_arm(struct queue *q)
+{
+	struct queue_life *life = q->life;
+	struct broker *broker = q->vhost->broker;
+	uint64_t wall_ms = first_limit(q);
+	uint64_t wait_ms;
+
+	if (life->expiry_count > 0)
+		wall_ms = min_u64(wall_ms, life->expiries[0].deadline_ms);
+	if (wall_ms == UINT64_MAX) {
+		deadline_clear(broker->deadlines, &life->due);
+		return;
+	}
+	wait_ms = wall_ms <= broker->now.wall_ms ? 0 : wall_ms - broker->now.wall_ms;
+	if (wait_ms > 0 && q->ready_count > LONG_QUEUE)
+		wait_ms = max_u64(wait_ms, LONG_STEP_MS);
+	deadline_set(broker->deadlines, &life->due, broker->now.monotonic_ms + wait_ms);
+}
+
+/* Nothing is due sooner than is known already. */
+static bool
+is_armed_for(const struct queue *q, uint64_t wall_ms)
+{
+	const struct broker *broker = q->vhost->broker;
+	const struct deadline *due = &q->life->due;
+
+	return deadline_is_set(due) &&
+	       (due->at_ms <= broker->now.monotonic_ms ||
+		wall_ms - broker->now.wall_ms >= due->at_ms - broker->now.monotonic_ms);
+}
+
+void
+expiry_watch(struct queue *q, const struct message *m, uint64_t qseq)
+{
+	uint64_t deadline_ms = message_deadline(m);
+	uint64_t wall_ms = min_u64(limit_of(q, m->time_ms), deadline_ms);
+
+	if (wall_ms == UINT64_MAX)
+		return;
+	life_need(q);
+	q->flags |= QUEUE_EXPIRES;
+	if (deadline_ms != UINT64_MAX) {
+		heap_tidy(q);
+		heap_push(q->life, (struct expiry){deadline_ms, qseq});
+	}
+	wall_ms = max_u64(wall_ms, q->vhost->broker->now.wall_ms);
+	if (!is_armed_for(q, wall_ms))
+		expiry_arm(q);
+}
+
+/* ---- what is due ---- */
+
+/* Takes the first ones that are past the queue's limit; how many. */
+static uint32_t
+expire_first(struct queue *q)
+{
+	uint32_t n = 0;
+
+	for (; n < EXPIRE_MAX && q->ready_count > 0 && queue_may_bury_first(q); n++) {
+		struct entry entry = *window_first(q);
+
+		if (limit_of(q, entry.message->time_ms) > q->vhost->broker->now.wall_ms)
+			break;
+		window_pop(q);
+		queue_bury(q, &entry, DEATH_EXPIRED);
+	}
+	return n;
+}
+
+static int
+by_number(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left;
+	uint64_t b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+static int
+by_age(const void *left, const void *right)
+{
+	return by_number(&((const struct entry *)left)->bits, &((const struct entry *)right)->bits);
+}
+
+/* Takes those out that are past their own deadlines, and lets them die oldest first; how many items went. */
+static uint32_t
+expire_own(struct queue *q)
+{
+	struct queue_life *life = q->life;
+	uint64_t qseqs[EXPIRE_MAX];
+	struct entry entries[EXPIRE_MAX];
+	uint32_t n = 0;
+	uint32_t found;
+
+	while (n < EXPIRE_MAX && life->expiry_count > 0 &&
+	       life->expiries[0].deadline_ms <= q->vhost->broker->now.wall_ms)
+		qseqs[n++] = heap_pop(life).qseq;
+	if (n == 0)
+		return 0;
+	qsort(qseqs, n, sizeof(*qseqs), by_number);
+	found = window_take(q, qseqs, n, entries);
+	found += late_take(q, qseqs, n, entries + found);
+	qsort(entries, found, sizeof(*entries), by_age);
+	for (uint32_t i = 0; i < found; i++)
+		queue_bury(q, &entries[i], DEATH_EXPIRED);
+	return n;
+}
+
+/* One go; whether anything died. */
+static bool
+run(struct queue *q)
+{
+	uint32_t n;
+
+	if (broker_store_full(q->vhost->broker))
+		return false;
+	n = expire_first(q) + expire_own(q);
+	if (n > 0)
+		queue_look_at_yielders(q);
+	return n > 0;
+}
+
+void
+expiry_on_deadline(struct deadline *deadline, uint64_t now_ms)
+{
+	struct queue *q = container_of(deadline, struct queue_life, due)->queue;
+	struct broker *broker = q->vhost->broker;
+
+	run(q);
+	if (broker_store_full(broker))
+		deadline_set(broker->deadlines, deadline, now_ms + FULL_MS);
+	else if (queue_must_read(q) && first_limit(q) <= broker->now.wall_ms)
+		queue_read_dying(q); // and then it goes on
+	else
+		expiry_arm(q);
+}
+
+void
+expiry_catch_up(struct queue *q)
+{
+	while (deadline_is_set(&q->life->due) &&
+	       q->life->due.at_ms <= q->vhost->broker->now.monotonic_ms && run(q))
+		expiry_arm(q);
+}

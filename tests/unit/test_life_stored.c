@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of stored messages: what expires or is dropped on the disk, and dead letters, which are in one place
+ * after any crash.
+ */
+#include "broker/internal.h"
+#include "unit/cold_fixture.h"
+#include "wire/field.h"
+
+#define LONG (3 * QUEUE_WINDOW_COUNT)
+
+static struct table {
+	uint8_t octets[1024];
+	struct writer writer;
+} arguments;
+
+static void
+ask(const char *name, int64_t value)
+{
+	if (arguments.writer.p == NULL)
+		arguments.writer = writer_of(arguments.octets, sizeof(arguments.octets));
+	table_put_long(&arguments.writer, bytes_str(name), value);
+}
+
+static void
+ask_dead_letters_to(const char *queue)
+{
+	if (arguments.writer.p == NULL)
+		arguments.writer = writer_of(arguments.octets, sizeof(arguments.octets));
+	table_put_string(&arguments.writer, BYTES("x-dead-letter-exchange"), BYTES(""));
+	table_put_string(&arguments.writer, BYTES("x-dead-letter-routing-key"), bytes_str(queue));
+}
+
+/* A durable queue with what was asked for. */
+static struct queue *
+declare(const char *name)
+{
+	struct queue_spec spec = {.name = bytes_str(name), .durable = true};
+	struct queue *q;
+
+	if (arguments.writer.p != NULL)
+		spec.arguments =
+			bytes_of(arguments.octets, (size_t)(arguments.writer.p - arguments.octets));
+	q = queue_create(vhost, &spec);
+	arguments.writer = (struct writer){0};
+	run_all();
+	return q;
+}
+
+static struct queue *
+find(const char *name)
+{
+	return queue_find(vhost, bytes_str(name));
+}
+
+/* Sends a message with this number; its LSN. */
+static uint64_t
+send(struct queue *q, uint32_t number, uint32_t size)
+{
+	struct queue *queues[] = {q};
+	struct route route = {.queues = queues, .count = 1, .room = 1};
+	struct message *m = make_message(number, size, true);
+	struct publish_result result = queue_publish(broker, &route, m);
+
+	message_unref(m);
+	if (broker_store_full(broker))
+		step_store();
+	return result.lsn;
+}
+
+/* Time in which the store has all the time that it needs. */
+static void
+live(uint64_t ms)
+{
+	for (uint64_t end = present_now.monotonic_ms + ms; present_now.monotonic_ms < end;) {
+		pass_time(min_u64(end - present_now.monotonic_ms, 100));
+		run_all();
+	}
+}
+
+/* The number of the first message, which is taken off without acknowledgement; UINT32_MAX: there is none. */
+static uint32_t
+take_number(struct queue *q)
+{
+	struct basic_properties properties;
+	struct entry entry;
+	uint32_t number;
+	char key[16] = "";
+	bool well;
+
+	while (!queue_may_deliver(q))
+		step_store();
+	for (queue_hand_out(q); queue_must_read(q); queue_hand_out(q)) {
+		queue_refill(q);
+		step_store();
+		dispatch();
+	}
+	if (!queue_get(q, true, &entry))
+		return UINT32_MAX;
+	/* its key is the queue's name when it is a dead letter */
+	well = properties_decode(&properties, message_properties(entry.message));
+	ck_assert(well);
+	memcpy(key, properties.message_id.p, properties.message_id.n);
+	number = (uint32_t)strtoul(key + 2, NULL, 10);
+	message_unref(entry.message);
+	return number;
+}
+
+static void
+expect_numbers(struct queue *q, uint32_t first, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		ck_assert_uint_eq(take_number(q), first + i);
+	ck_assert_uint_eq(take_number(q), UINT32_MAX);
+}
+
+/* The message with an expiration. */
+static struct message *
+with_expiration(const struct message *m, const char *expiration)
+{
+	uint8_t header[256];
+	struct writer w = writer_of(header, sizeof(header));
+	struct basic_properties properties;
+	bool well = properties_decode(&properties, message_properties(m));
+	struct message *expiring;
+
+	ck_assert(well);
+	properties.flags |= PROPERTY_expiration;
+	properties.expiration = bytes_str(expiration);
+	content_header_encode(&properties, m->body_size, &w);
+	ck_assert(!w.bad);
+	expiring = message_new(message_exchange(m), message_key(m),
+			       bytes_of(header, (size_t)(w.p - header)), m->body_size,
+			       m->flags | MESSAGE_HAS_EXPIRATION);
+	memcpy(message_body_room(expiring), message_body(m).p, m->body_size);
+	return expiring;
+}
+
+/* ---- messages on the disk ---- */
+
+START_TEST(test_all_of_a_long_queue_expires)
+{
+	struct queue *q;
+
+	ask("x-message-ttl", 60000);
+	q = declare("work");
+	for (uint32_t i = 0; i < LONG; i++)
+		send(q, i, 10);
+	live(30000);
+	for (uint32_t i = 0; i < 10; i++)
+		send(q, LONG + i, 10);
+	live(29000);
+	ck_assert_uint_eq(queue_message_count(q), LONG + 10);
+	ck_assert_uint_eq(q->ready_count, 0);
+	live(2000);
+	ck_assert_uint_eq(queue_message_count(q), 10);
+	restart(true);
+	expect_numbers(find("work"), LONG, 10);
+}
+END_TEST
+
+START_TEST(test_deadlines_hold_over_a_restart)
+{
+	for (int clean = 0; clean < 2; clean++) {
+		struct queue *q;
+
+		if (clean == 0)
+			declare("dead");
+		ask("x-message-ttl", 60000);
+		ask_dead_letters_to("dead");
+		q = declare(clean ? "work" : "work2");
+		for (uint32_t i = 0; i < 5000; i++)
+			send(q, i, 10);
+		live(20000);
+		restart(clean);
+		q = find(clean ? "work" : "work2");
+		live(30000);
+		ck_assert_uint_eq(queue_message_count(q), 5000);
+		live(15000);
+		ck_assert_uint_eq(queue_message_count(q), 0);
+		expect_numbers(find("dead"), 0, 5000);
+	}
+}
+END_TEST
+
+/* What expired while nobody was there goes at the start. */
+START_TEST(test_what_expired_while_it_was_stopped)
+{
+	struct queue *q;
+
+	ask("x-message-ttl", 60000);
+	q = declare("work");
+	for (uint32_t i = 0; i < 100; i++)
+		send(q, i, 10);
+	run_all();
+	close_all(false);
+	present_now.wall_ms += 100000;
+	reopen_all();
+	live(1000);
+	ck_assert_uint_eq(queue_message_count(find("work")), 0);
+}
+END_TEST
+
+START_TEST(test_own_deadlines_of_stored_messages)
+{
+	struct queue *q = declare("work");
+	struct queue *queues[] = {q};
+	struct route route = {.queues = queues, .count = 1, .room = 1};
+
+	for (uint32_t i = 0; i < 100; i++) {
+		struct message *m = make_message(i, 10, true);
+		struct message *expiring = with_expiration(m, i % 2 == 0 ? "60000" : "3600000");
+
+		queue_publish(broker, &route, expiring);
+		message_unref(expiring);
+		message_unref(m);
+	}
+	live(20000);
+	restart(false);
+	live(50000);
+	/* none of those that are due is handed out */
+	for (uint32_t i = 0; i < 50; i++)
+		ck_assert_uint_eq(take_number(find("work")), 2 * i + 1);
+	ck_assert_uint_eq(take_number(find("work")), UINT32_MAX);
+}
+END_TEST
+
+START_TEST(test_limit_of_a_long_queue)
+{
+	struct queue *q;
+
+	declare("dead");
+	ask("x-max-length", 5000);
+	ask_dead_letters_to("dead");
+	q = declare("work");
+	for (uint32_t i = 0; i < LONG; i++)
+		send(q, i, 10);
+	run_all();
+	ck_assert_uint_eq(queue_message_count(q), 5000);
+	ck_assert_uint_eq(queue_message_count(find("dead")), LONG - 5000);
+	restart(false);
+	expect_numbers(find("dead"), 0, LONG - 5000);
+	expect_numbers(find("work"), LONG - 5000, 5000);
+}
+END_TEST
+
+/* ---- crashes ---- */
+
+#define POINTS 400
+#define NUMBERS 60
+
+static struct disk_sim *points[POINTS]; // own
+static uint64_t stables[POINTS];
+static size_t point_count;
+static uint64_t lsns[NUMBERS];
+
+static void
+note_point(void *context, struct disk_sim *sim, const struct disk_sim_call *call)
+{
+	(void)context;
+	if (call->over || call->kind >= SIM_OPEN)
+		return;
+	ck_assert_uint_lt(point_count, POINTS);
+	stables[point_count] = stable;
+	points[point_count++] = disk_sim_clone(sim);
+}
+
+/* Where every message is after a crash there: what was stable is in one place. */
+static void
+check_point(size_t at, unsigned how)
+{
+	static const enum disk_sim_survival ways[] = {SIM_NOTHING, SIM_EVERYTHING, SIM_RANDOM};
+	unsigned places[NUMBERS] = {0};
+	static const char *const names[] = {"work", "dead"};
+
+	disk = disk_sim_clone(points[at]);
+	disk_sim_crash(disk, ways[how], at);
+	reopen_all();
+	for (size_t i = 0; i < countof(names); i++) {
+		uint32_t number;
+
+		while ((number = take_number(find(names[i]))) != UINT32_MAX)
+			places[number]++;
+	}
+	for (uint32_t i = 0; i < NUMBERS; i++) {
+		ck_assert_msg(places[i] <= 1, "point %zu: message %u is in %u places", at, i,
+			      places[i]);
+		ck_assert_msg(places[i] == 1 || lsns[i] == 0 || lsns[i] > stables[at],
+			      "point %zu: message %u is lost", at, i);
+	}
+	close_all(true);
+	disk_sim_free(&disk);
+}
+
+START_TEST(test_dead_letters_are_in_one_place_after_any_crash)
+{
+	struct disk_sim *whole = disk;
+	struct queue *q;
+
+	declare("dead");
+	ask("x-max-length", 20);
+	ask_dead_letters_to("dead");
+	q = declare("work");
+	while (!queue_may_deliver(q))
+		step_store();
+	run_all();
+	memset(lsns, 0, sizeof(lsns));
+	point_count = 0;
+	disk->hook = note_point;
+	for (uint32_t i = 0; i < NUMBERS; i++) {
+		struct entry entry;
+
+		lsns[i] = send(q, i, 100);
+		if (i % 3 == 0)
+			step_store();
+		if (i % 5 == 0 && queue_get(q, false, &entry)) {
+			if (i % 2 == 0)
+				step_store();
+			queue_reject(q, &entry);
+		}
+	}
+	run_all();
+	disk->hook = NULL;
+	ck_assert_uint_gt(point_count, 30);
+	close_all(true);
+	for (size_t i = 0; i < point_count; i++)
+		for (unsigned how = 0; how < 3; how++)
+			check_point(i, how);
+	for (size_t i = 0; i < point_count; i++)
+		disk_sim_free(&points[i]);
+	printf("dead letters: %zu points, each recovered in three states\n", point_count);
+	disk = whole;
+	reopen_all();
+}
+END_TEST
+
+TESTS_WITH("life_stored", cold_set_up, cold_tear_down, test_all_of_a_long_queue_expires,
+	   test_deadlines_hold_over_a_restart, test_what_expired_while_it_was_stopped,
+	   test_own_deadlines_of_stored_messages, test_limit_of_a_long_queue,
+	   test_dead_letters_are_in_one_place_after_any_crash)
