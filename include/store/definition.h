@@ -24,7 +24,9 @@ enum definition_kind {
 	DEFINITION_EXCHANGE = 5,	 // vhost, name; type, flags, arguments
 	DEFINITION_QUEUE = 6,		 // vhost, name; queue_id, flags, arguments
 	DEFINITION_BINDING = 7,		 // vhost, source, destination, flags, key, arguments
-	/* reserved: policies 8, operator policies 9, parameters 10 */
+	DEFINITION_POLICY = 8,		 // vhost, name; pattern, apply_to, priority, arguments
+	DEFINITION_OPERATOR_POLICY = 9,	 // the same
+	/* reserved: parameters 10 */
 	DEFINITION_KIND_END = 11
 };
 
@@ -59,6 +61,9 @@ struct definition {
 	uint64_t max_connections;
 	uint64_t max_queues;
 	uint64_t max_channels;
+	struct bytes pattern;
+	struct bytes apply_to;
+	uint64_t priority; // see definition_priority()
 };
 
 /* A limit (negative: none) as the field keeps it, and back. */
@@ -72,6 +77,19 @@ static inline int64_t
 definition_limit_of(uint64_t field)
 {
 	return field == 0 ? -1 : (int64_t)(field - 1);
+}
+
+/* A priority, which may be negative, as the field keeps it, and back. */
+static inline uint64_t
+definition_priority(int64_t priority)
+{
+	return (uint64_t)priority;
+}
+
+static inline int64_t
+definition_priority_of(uint64_t field)
+{
+	return (int64_t)field;
 }
 
 /* Octets that definition_encode() writes: a multiple of 8. */

@@ -81,6 +81,8 @@ kind_name(enum definition_kind kind)
 		[DEFINITION_EXCHANGE] = "exchange",
 		[DEFINITION_QUEUE] = "queue",
 		[DEFINITION_BINDING] = "binding",
+		[DEFINITION_POLICY] = "policy",
+		[DEFINITION_OPERATOR_POLICY] = "operator_policy",
 	};
 
 	return kind < DEFINITION_KIND_END && names[kind] != NULL ? names[kind] : "unknown";
@@ -103,6 +105,8 @@ put_limit(json_t *object, const char *key, uint64_t field)
 void
 json_put_definition(json_t *object, const struct definition *d)
 {
+	bool is_policy = d->kind == DEFINITION_POLICY || d->kind == DEFINITION_OPERATOR_POLICY;
+
 	json_put_string(object, "kind", kind_name(d->kind));
 	put_flag(object, "removed", d->removed);
 	json_put_some(object, "vhost", d->vhost);
@@ -122,7 +126,15 @@ json_put_definition(json_t *object, const struct definition *d)
 	if (d->queue_id != 0)
 		json_put_number(object, "queue_id", d->queue_id);
 	if (d->arguments.n != 0)
-		json_put_base64(object, "arguments_base64", d->arguments);
+		json_put_base64(object, is_policy ? "definition_base64" : "arguments_base64",
+				d->arguments);
+	if (is_policy && !d->removed) {
+		json_put_text(object, "pattern", d->pattern);
+		json_put_text(object, "apply_to", d->apply_to);
+		assert(json_object_set_new_nocheck(
+			       object, "priority",
+			       json_integer(definition_priority_of(d->priority))) == 0);
+	}
 	if (!d->removed &&
 	    (d->kind == DEFINITION_PERMISSION || d->kind == DEFINITION_TOPIC_PERMISSION)) {
 		json_put_text(object, "configure", d->configure);

@@ -43,7 +43,8 @@ static const struct member members[] = {
 	OCTETS(10, configure),	   OCTETS(11, write),	     OCTETS(12, read),
 	OCTETS(13, password_hash), NUMBER(14, flags),	     NUMBER(15, queue_id),
 	NUMBER(16, hash_kind),	   NUMBER(17, tags),	     NUMBER(18, max_connections),
-	NUMBER(19, max_queues),	   NUMBER(20, max_channels),
+	NUMBER(19, max_queues),	   NUMBER(20, max_channels), OCTETS(21, pattern),
+	OCTETS(22, apply_to),	   NUMBER(23, priority),
 };
 
 _Static_assert(countof(members) <= 32, "a set of members is a u32");
@@ -215,7 +216,7 @@ check_header(struct bytes octets)
 		return -EBADMSG;
 	if (octets.p[0] == 0 || octets.p[1] > 1)
 		return -EBADMSG;
-	return octets.p[0] > DEFINITION_BINDING ? -ENOTSUP : 0;
+	return octets.p[0] > DEFINITION_OPERATOR_POLICY ? -ENOTSUP : 0;
 }
 
 int

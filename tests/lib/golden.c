@@ -139,10 +139,15 @@ static const char *const reason_names[ACK_REASON_END] = {
 };
 
 static const char *const kind_names[DEFINITION_KIND_END] = {
-	[DEFINITION_VHOST] = "vhost",		[DEFINITION_USER] = "user",
-	[DEFINITION_PERMISSION] = "permission", [DEFINITION_TOPIC_PERMISSION] = "topic_permission",
-	[DEFINITION_EXCHANGE] = "exchange",	[DEFINITION_QUEUE] = "queue",
+	[DEFINITION_VHOST] = "vhost",
+	[DEFINITION_USER] = "user",
+	[DEFINITION_PERMISSION] = "permission",
+	[DEFINITION_TOPIC_PERMISSION] = "topic_permission",
+	[DEFINITION_EXCHANGE] = "exchange",
+	[DEFINITION_QUEUE] = "queue",
 	[DEFINITION_BINDING] = "binding",
+	[DEFINITION_POLICY] = "policy",
+	[DEFINITION_OPERATOR_POLICY] = "operator_policy",
 };
 
 struct flag {
@@ -206,6 +211,8 @@ golden_add_definition(struct buf *line, const struct definition *d)
 		{"write", d->write},
 		{"read", d->read},
 		{"hash", d->password_hash},
+		{"pattern", d->pattern},
+		{"apply_to", d->apply_to},
 	};
 	const struct {
 		const char *name;
@@ -217,6 +224,7 @@ golden_add_definition(struct buf *line, const struct definition *d)
 		{"max_connections", d->max_connections},
 		{"max_queues", d->max_queues},
 		{"max_channels", d->max_channels},
+		{"priority", d->priority},
 	};
 
 	buf_addf(line, " %s%s", kind_names[d->kind], d->removed ? " removed" : "");

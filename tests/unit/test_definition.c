@@ -53,6 +53,19 @@ static const struct definition samples[] = {
 	 .key = BYTES("k.#"),
 	 .flags = DEFINITION_TO_EXCHANGE,
 	 .arguments = BYTES("\7x-matchS\0\0\0\3any")},
+	{.kind = DEFINITION_POLICY,
+	 .vhost = BYTES("/"),
+	 .name = BYTES("p"),
+	 .pattern = BYTES("^a"),
+	 .apply_to = BYTES("queues"),
+	 .priority = 7,
+	 .arguments = BYTES("\7expiresI\0\0\0\1")},
+	{.kind = DEFINITION_OPERATOR_POLICY,
+	 .vhost = BYTES("/"),
+	 .name = BYTES("o"),
+	 .apply_to = BYTES("all"),
+	 .priority = UINT64_MAX,
+	 .arguments = BYTES("\7expiresI\0\0\0\1")},
 };
 
 static void
@@ -80,6 +93,9 @@ assert_same(const struct definition *a, const struct definition *b)
 	ck_assert_uint_eq(a->max_connections, b->max_connections);
 	ck_assert_uint_eq(a->max_queues, b->max_queues);
 	ck_assert_uint_eq(a->max_channels, b->max_channels);
+	ck_assert(bytes_equal(a->pattern, b->pattern));
+	ck_assert(bytes_equal(a->apply_to, b->apply_to));
+	ck_assert_uint_eq(a->priority, b->priority);
 }
 
 /* In a block that ends with the definition; the caller frees it. */
@@ -172,15 +188,41 @@ START_TEST(test_tags_are_these)
 {
 	struct bytes b = BYTES("b");
 	struct definition all = {
-		DEFINITION_USER, false, b, b, b, b, b, b, b, b, b, b, b, b, b, 1, 1, 1, 1, 1, 1, 1,
+		DEFINITION_USER,
+		false,
+		b,
+		b,
+		b,
+		b,
+		b,
+		b,
+		b,
+		b,
+		b,
+		b,
+		b,
+		b,
+		b,
+		1,
+		1,
+		1,
+		1,
+		1,
+		1,
+		1,
+		b,
+		b,
+		1,
 	};
 	struct bytes octets = encoded(&all);
 	size_t at = 4;
 
-	for (uint8_t tag = 1; tag <= 20; tag++) {
+	for (uint8_t tag = 1; tag <= 23; tag++) {
+		bool is_number = (tag >= 14 && tag <= 20) || tag == 23;
+
 		ck_assert_uint_eq(octets.p[at], tag);
-		ck_assert_uint_eq(octets.p[at + 4], tag < 14 ? 1 : 8);
-		at += 8 + (tag < 14 ? 1U : 8U);
+		ck_assert_uint_eq(octets.p[at + 4], is_number ? 8 : 1);
+		at += 8 + (is_number ? 8U : 1U);
 	}
 	ck_assert_uint_eq((at + 7) / 8 * 8, octets.n);
 	bytes_drop(&octets);
@@ -193,7 +235,7 @@ START_TEST(test_unknown_tags_are_skipped)
 		1,   0, 3, 0,			       // a vhost; three fields
 		200, 0, 0, 0, 3, 0, 0, 0, 1,   2,   3, // from the future
 		2,   0, 0, 0, 2, 0, 0, 0, 'v', 'h',    // name
-		21,  0, 0, 0, 0, 0, 0, 0, 0,   0,   0,
+		24,  0, 0, 0, 0, 0, 0, 0, 0,   0,   0,
 		0,   0, 0, 0, // from the future, empty; filling
 	};
 	struct definition definition;
@@ -210,7 +252,7 @@ START_TEST(test_unknown_kinds_are_told_apart)
 
 	for (unsigned kind = 1; kind < 256; kind++) {
 		octets[0] = (uint8_t)kind;
-		ck_assert_int_eq(decode(octets, 8), kind <= 7 ? 0 : -ENOTSUP);
+		ck_assert_int_eq(decode(octets, 8), kind <= 9 ? 0 : -ENOTSUP);
 	}
 	octets[0] = 0;
 	ck_assert_int_eq(decode(octets, 8), -EBADMSG);
@@ -318,8 +360,17 @@ START_TEST(test_limits_are_kept_plus_one)
 }
 END_TEST
 
+START_TEST(test_priorities_may_be_negative)
+{
+	ck_assert_uint_eq(definition_priority(0), 0);
+	ck_assert_uint_eq(definition_priority(-1), UINT64_MAX);
+	ck_assert_int_eq(definition_priority_of(definition_priority(INT64_MIN)), INT64_MIN);
+	ck_assert_int_eq(definition_priority_of(7), 7);
+}
+END_TEST
+
 TESTS("definition", test_each_kind_comes_back, test_large_arguments_come_back,
       test_octets_are_these, test_tags_are_these, test_unknown_tags_are_skipped,
       test_unknown_kinds_are_told_apart, test_truncated_is_refused, test_malformed_is_refused,
       test_too_much_filling_is_refused, test_garbled_reads_nothing_outside,
-      test_limits_are_kept_plus_one)
+      test_limits_are_kept_plus_one, test_priorities_may_be_negative)

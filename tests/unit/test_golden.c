@@ -47,6 +47,29 @@ add_queue(struct session *s, const char *name)
 	s->logs[s->log_count++] = log;
 }
 
+static void
+define_policies(struct session *s)
+{
+	const struct definition definitions[] = {
+		{.kind = DEFINITION_POLICY,
+		 .vhost = ROOT,
+		 .name = BYTES("short"),
+		 .pattern = BYTES("^f"),
+		 .apply_to = BYTES("queues"),
+		 .priority = definition_priority(-1),
+		 .arguments = BYTES("\x0a"
+				    "max-lengthI\0\0\0\7")},
+		{.kind = DEFINITION_OPERATOR_POLICY,
+		 .vhost = ROOT,
+		 .name = BYTES("cap"),
+		 .apply_to = BYTES("all"),
+		 .arguments = BYTES("\7expiresI\0\0\1\0")},
+	};
+
+	for (size_t i = 0; i < countof(definitions); i++)
+		define(s, &definitions[i]);
+}
+
 /* One of each kind and, over all of them, each field. */
 static void
 define_all(struct session *s)
@@ -102,6 +125,7 @@ define_all(struct session *s)
 
 	for (size_t i = 0; i < countof(definitions); i++)
 		define(s, &definitions[i]);
+	define_policies(s);
 	add_queue(s, "first");
 	add_queue(s, "second");
 	add_queue(s, "third");
