@@ -20,6 +20,8 @@ const struct reply *args_check_equivalent(const struct queue *queue, struct byte
 /* NULL, or 406; *priority gets x-priority, 0 without. */
 const struct reply *args_check_consumer(const struct queue *queue, struct bytes arguments,
 					int32_t *priority);
+/* Whether a queue's argument of this name belongs to a feature to come. */
+bool args_is_without_effect(const char *name);
 /* Logs one line when the table holds arguments that have no effect yet. */
 void args_warn_without_effect(const struct vhost *vhost, struct bytes queue,
 			      struct bytes arguments);

@@ -8,7 +8,7 @@
  * Public, but read-only outside broker/: the functions are in the headers beside this one. All of it
  * belongs to the broker thread, so counts and counters are plain integers.
  *
- * Ownership: the broker owns vhosts and users; a vhost owns its exchanges and queues; a binding is
+ * Ownership: the broker owns vhosts and users; a vhost owns its exchanges, queues and policies; a binding is
  * owned by its source. A queue and a consumer are counted: unacked entries keep them alive after their
  * deletion. A message is counted by the entries, outputs and channels that refer to it.
  */
@@ -86,6 +86,48 @@ struct broker {
 	uint64_t unsettled_last; // the latest of them
 };
 
+/* ---- policies ---- */
+
+enum policy_kind {
+	POLICY_USER,	 // a policy
+	POLICY_OPERATOR, // an operator policy, which limits what the other says
+	POLICY_KIND_COUNT
+};
+
+/* What a policy is for. */
+enum policy_apply_to {
+	APPLY_TO_ALL, // queues and exchanges
+	APPLY_TO_QUEUES,
+	APPLY_TO_CLASSIC_QUEUES,
+	APPLY_TO_QUORUM_QUEUES,
+	APPLY_TO_STREAMS,
+	APPLY_TO_EXCHANGES
+};
+
+struct regex;
+
+/* Says for the queues and exchanges whose name matches what arguments would say for one (policy.h). It
+ * never changes: one that is set anew is another. */
+struct policy {
+	struct map_node node;	 // in policies->by_name
+	struct list_link ranked; // in policies->ranked
+	struct bytes name;	 // owns
+	struct vhost *vhost;	 // borrows for good
+	enum policy_kind kind;
+	enum policy_apply_to apply_to;
+	unsigned objects;	 // what it can apply to: enum policy_object, or-ed
+	int64_t priority;	 // the higher one applies
+	struct bytes pattern;	 // owns; as it was set
+	struct regex *regex;	 // owns; the pattern
+	struct bytes definition; // owns; a field table: keys of policy.def, each once
+};
+
+/* Those of one kind of a vhost. */
+struct policies {
+	struct map by_name; // struct policy; owns
+	struct list ranked; // the first that matches applies: struct policy.ranked
+};
+
 struct vhost {
 	struct map_node node;		   // in broker->vhosts
 	struct bytes name;		   // owns
@@ -97,6 +139,7 @@ struct vhost {
 	uint64_t connection_count; // open to it
 	int64_t max_connections;   // negative: no limit (limits.h)
 	int64_t max_queues;	   // negative: no limit
+	struct policies policies[POLICY_KIND_COUNT];
 };
 
 /* ---- users ---- */
@@ -166,6 +209,8 @@ struct exchange {
 	uint64_t mark;			  // == broker->route_mark: visited by the present routing
 	struct exchange *next;		  // in the work list of the present routing or deletion
 	uint64_t publish_in;		  // messages published to it by clients
+	/* what applies to it, one of each kind; borrow while they do; NULL: none */
+	const struct policy *policies[POLICY_KIND_COUNT];
 };
 
 struct binding {
@@ -283,7 +328,8 @@ enum overflow {
 	OVERFLOW_REJECT_DEAD_LETTER // so it does, and is dead-lettered
 };
 
-/* What is in force for a queue: its arguments, as queue_settings.c reads them. UINT64_MAX: no limit. */
+/* What is in force for a queue: its arguments and policies, as queue_settings.c joins them. UINT64_MAX: no
+ * limit. */
 struct queue_settings {
 	uint64_t ttl_ms;	      // how long a message may wait
 	uint64_t expires_ms;	      // how long the queue lives unused
@@ -298,6 +344,7 @@ struct queue_settings {
 	bool has_dead_key;
 	struct bytes dead_exchange; // owns; where dead letters go
 	struct bytes dead_key;	    // owns; the key that they get; without it they keep theirs
+	const struct policy *policies[POLICY_KIND_COUNT]; // borrow while they apply; NULL: none
 };
 
 enum queue_flag {

@@ -315,6 +315,16 @@ args_check_consumer(const struct queue *queue, struct bytes arguments, int32_t *
 	return NULL;
 }
 
+bool
+args_is_without_effect(const char *name)
+{
+	for (size_t i = 0; i < countof(table); i++) {
+		if (table[i].list == LIST_QUEUE && strcmp(table[i].name, name) == 0)
+			return table[i].effect == EFFECT_LATER;
+	}
+	return false;
+}
+
 void
 args_warn_without_effect(const struct vhost *vhost, struct bytes queue, struct bytes arguments)
 {

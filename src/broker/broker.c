@@ -149,6 +149,7 @@ broker_check(const struct broker *broker)
 			queue_check(q);
 			queues++;
 		}
+		policies_check(vhost);
 	}
 	assert(queues == broker->queue_count);
 	assert(exchanges == broker->exchange_count);

@@ -10,6 +10,7 @@
 #include "broker/args.h"
 #include "broker/durable.h"
 #include "internal.h"
+#include "policy_keys.h"
 #include "route.h"
 #include "util/owned.h"
 #include "wire/field.h"
@@ -163,10 +164,40 @@ exchange_alternate_argument(struct bytes arguments)
 
 /* ---- life ---- */
 
+/* The default exchange has none, whatever policies say: RabbitMQ does not ask for it there. */
+static struct bytes
+alternate_of(const struct exchange *exchange)
+{
+	struct field field;
+
+	if (exchange->name.n == 0 ||
+	    !policy_in_force(KEY_ALTERNATE_EXCHANGE, exchange->arguments, exchange->policies,
+			     &field) ||
+	    field.class != FIELD_STRING)
+		return bytes_of(NULL, 0);
+	return field.bytes;
+}
+
+void
+exchange_set_policies(struct exchange *exchange,
+		      const struct policy *const policies[POLICY_KIND_COUNT])
+{
+	struct bytes alternate;
+
+	memcpy(exchange->policies, policies, sizeof(exchange->policies));
+	alternate = alternate_of(exchange);
+	if (bytes_equal(alternate, exchange->alternate))
+		return;
+	bytes_drop(&exchange->alternate);
+	exchange->alternate = bytes_dup(alternate);
+	exchange->vhost->routing_version++;
+}
+
 struct exchange *
 exchange_make(struct vhost *vhost, const struct exchange_spec *spec)
 {
 	bool is_default = spec->name.n == 0;
+	const struct policy *policies[POLICY_KIND_COUNT];
 	struct exchange *exchange = xmalloc(sizeof(*exchange));
 
 	assert_not_dispatching(vhost->broker);
@@ -178,9 +209,10 @@ exchange_make(struct vhost *vhost, const struct exchange_spec *spec)
 		.auto_delete = spec->auto_delete,
 		.internal = spec->internal,
 		.arguments = bytes_dup(spec->arguments),
-		.alternate = bytes_dup(exchange_alternate_argument(spec->arguments)),
 	};
 	assert(exchange->type != NULL);
+	policies_of_exchange(exchange, policies);
+	exchange_set_policies(exchange, policies);
 	list_init(&exchange->bindings_out);
 	list_init(&exchange->bindings_in);
 	map_init(&exchange->keys);

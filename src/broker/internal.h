@@ -95,8 +95,18 @@ bool window_pop_requeued(struct queue *queue, struct entry *entry);
 
 /* ---- queue_settings.c ---- */
 
-/* Reads what the queue's arguments ask for; at its making, and when something of it has changed. */
-void queue_settings_update(struct queue *queue);
+/* What arguments and policies ask for, of a queue that is being made or was read back. */
+void queue_settings_make(struct queue *queue,
+			 const struct policy *const policies[POLICY_KIND_COUNT]);
+/* Other policies apply to a queue that is there; when that changes what is in force,
+ * queue_settings_changed(). */
+void queue_settings_update(struct queue *queue,
+			   const struct policy *const policies[POLICY_KIND_COUNT]);
+/* Something else is in force than before: what of it acts at once acts here. Not told of new queues, nor
+ * of those that were read back. It makes and deletes no queues, exchanges or policies. */
+void queue_settings_changed(struct queue *queue);
+/* It leaves its vhost: policies may go before it. What is in force stays. */
+void queue_settings_leave(struct queue *queue);
 /* queue->life is there afterwards. */
 void life_need(struct queue *queue);
 /* The queue was deleted: nothing of it is due any more. */
@@ -147,6 +157,19 @@ void expiry_arm(struct queue *queue);
 void expiry_catch_up(struct queue *queue);
 /* queue_life.due. */
 void expiry_on_deadline(struct deadline *deadline, uint64_t now_ms);
+
+/* ---- policy.c ---- */
+
+void policies_init(struct vhost *vhost);
+/* Nothing is left that they could apply to. */
+void policies_fini(struct vhost *vhost);
+/* What applies to it by the policies that there are; while recovering nothing. */
+void policies_of_queue(const struct queue *queue, const struct policy *found[POLICY_KIND_COUNT]);
+void policies_of_exchange(const struct exchange *exchange,
+			  const struct policy *found[POLICY_KIND_COUNT]);
+/* Everything was read back: sets what applies to each queue and exchange. */
+void policies_apply(struct vhost *vhost);
+void policies_check(const struct vhost *vhost);
 
 /* ---- queue_cold.c: messages that are not at hand ---- */
 

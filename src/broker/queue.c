@@ -92,6 +92,7 @@ struct queue *
 queue_create(struct vhost *vhost, const struct queue_spec *spec)
 {
 	struct queue *q = slab_alloc(sizeof(*q));
+	const struct policy *policies[POLICY_KIND_COUNT];
 
 	assert_not_dispatching(vhost->broker);
 	*q = (struct queue){
@@ -112,7 +113,8 @@ queue_create(struct vhost *vhost, const struct queue_spec *spec)
 		q->owner = spec->owner;
 		list_append(&spec->owner->queues, &q->of_owner);
 	}
-	queue_settings_update(q);
+	policies_of_queue(q, policies);
+	queue_settings_make(q, policies);
 	map_insert(&vhost->queues, &q->node, q->name);
 	vhost->broker->queue_count++;
 	vhost->routing_version++; // the default exchange has one more key
@@ -155,6 +157,7 @@ queue_delete(struct queue *q)
 		list_remove(&q->owner->queues, &q->of_owner);
 		q->owner = NULL;
 	}
+	queue_settings_leave(q);
 	binding_remove_all_of_queue(q);
 	cancel_consumers(q);
 	if (q->log != NULL) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a queue is asked to do with its messages, out of its arguments (amqp.md 6.4), which are valid. A queue
- * that is asked for nothing shares the plain settings with all others of its kind.
+ * What a queue is asked to do with its messages, out of its arguments (amqp.md 6.4) and its policies
+ * (management.md 3.4), which are valid. A queue that is asked for nothing shares the plain settings with
+ * all others of its kind.
  */
 #include "broker/args.h"
 #include "internal.h"
+#include "policy_keys.h"
 #include "util/owned.h"
 #include "wire/field.h"
 
@@ -17,25 +19,36 @@ const struct queue_settings queue_settings_plain = {
 	.consumer_timeout_ms = UINT64_MAX,
 };
 
-/* ---- single arguments ---- */
+/* ---- single settings ---- */
+
+/* What says something about a queue. */
+struct sources {
+	struct bytes arguments;
+	const struct policy *const *policies; // POLICY_KIND_COUNT of them
+};
+
+static bool
+take(const struct sources *sources, enum policy_key key, struct field *field)
+{
+	return policy_in_force(key, sources->arguments, sources->policies, field);
+}
 
 /* A negative number is no limit. */
 static void
-take_number(struct bytes arguments, struct bytes name, uint64_t *number)
+take_number(const struct sources *sources, enum policy_key key, uint64_t *number)
 {
 	struct field field;
 
-	if (table_find(arguments, name, &field) && field.class == FIELD_INTEGER &&
-	    field.integer >= 0)
+	if (take(sources, key, &field) && field.class == FIELD_INTEGER && field.integer >= 0)
 		*number = (uint64_t)field.integer;
 }
 
 static bool
-take_string(struct bytes arguments, struct bytes name, struct bytes *string)
+take_string(const struct sources *sources, enum policy_key key, struct bytes *string)
 {
 	struct field field;
 
-	if (!table_find(arguments, name, &field) || field.class != FIELD_STRING)
+	if (!take(sources, key, &field) || field.class != FIELD_STRING)
 		return false;
 	*string = field.bytes;
 	return true;
@@ -54,15 +67,15 @@ priority_max(struct bytes arguments)
 
 /* Quorum queues know no third way. */
 static enum overflow
-overflow_of(struct bytes arguments)
+overflow_of(const struct sources *sources)
 {
 	struct bytes word;
 
-	if (!take_string(arguments, BYTES("x-overflow"), &word))
+	if (!take_string(sources, KEY_OVERFLOW, &word))
 		return OVERFLOW_DROP_HEAD;
 	if (bytes_equal(word, BYTES("reject-publish")))
 		return OVERFLOW_REJECT;
-	if (bytes_equal(word, BYTES("reject-publish-dlx")) && !args_is_quorum(arguments))
+	if (bytes_equal(word, BYTES("reject-publish-dlx")) && !args_is_quorum(sources->arguments))
 		return OVERFLOW_REJECT_DEAD_LETTER;
 	return OVERFLOW_DROP_HEAD;
 }
@@ -78,34 +91,39 @@ is_true(struct bytes arguments, struct bytes name)
 
 /* ---- all of them ---- */
 
-/* Strings are views of the arguments. */
+/* Strings are views of the arguments and of the policies. */
 static struct queue_settings
-settings_of(struct bytes arguments)
+settings_of(const struct sources *sources)
 {
 	struct queue_settings s = queue_settings_plain;
 
-	take_number(arguments, BYTES("x-message-ttl"), &s.ttl_ms);
-	take_number(arguments, BYTES("x-expires"), &s.expires_ms);
-	take_number(arguments, BYTES("x-max-length"), &s.length_max);
-	take_number(arguments, BYTES("x-max-length-bytes"), &s.octets_max);
-	take_number(arguments, BYTES("x-delivery-limit"), &s.delivery_limit);
-	take_number(arguments, BYTES("x-consumer-timeout"), &s.consumer_timeout_ms);
-	s.overflow = overflow_of(arguments);
-	s.priority_max = priority_max(arguments);
-	s.single_active = is_true(arguments, BYTES("x-single-active-consumer"));
-	s.dead_letters = take_string(arguments, BYTES("x-dead-letter-exchange"), &s.dead_exchange);
-	s.has_dead_key = take_string(arguments, BYTES("x-dead-letter-routing-key"), &s.dead_key);
+	take_number(sources, KEY_MESSAGE_TTL, &s.ttl_ms);
+	take_number(sources, KEY_EXPIRES, &s.expires_ms);
+	take_number(sources, KEY_MAX_LENGTH, &s.length_max);
+	take_number(sources, KEY_MAX_LENGTH_BYTES, &s.octets_max);
+	take_number(sources, KEY_DELIVERY_LIMIT, &s.delivery_limit);
+	take_number(sources, KEY_CONSUMER_TIMEOUT, &s.consumer_timeout_ms);
+	s.overflow = overflow_of(sources);
+	s.priority_max = priority_max(sources->arguments);
+	s.single_active = is_true(sources->arguments, BYTES("x-single-active-consumer"));
+	s.dead_letters = take_string(sources, KEY_DEAD_LETTER_EXCHANGE, &s.dead_exchange);
+	s.has_dead_key = take_string(sources, KEY_DEAD_LETTER_ROUTING_KEY, &s.dead_key);
+	memcpy(s.policies, sources->policies, sizeof(s.policies));
 	return s;
 }
 
+/* Apart from where it comes from. */
 static bool
-is_plain(const struct queue_settings *s)
+is_same(const struct queue_settings *a, const struct queue_settings *b)
 {
-	return s->ttl_ms == UINT64_MAX && s->expires_ms == UINT64_MAX &&
-	       s->length_max == UINT64_MAX && s->octets_max == UINT64_MAX &&
-	       s->delivery_limit == UINT64_MAX && s->consumer_timeout_ms == UINT64_MAX &&
-	       s->priority_max == 0 && !s->single_active && !s->dead_letters && !s->has_dead_key &&
-	       s->overflow == OVERFLOW_DROP_HEAD;
+	return a->ttl_ms == b->ttl_ms && a->expires_ms == b->expires_ms &&
+	       a->length_max == b->length_max && a->octets_max == b->octets_max &&
+	       a->delivery_limit == b->delivery_limit &&
+	       a->consumer_timeout_ms == b->consumer_timeout_ms &&
+	       a->priority_max == b->priority_max && a->single_active == b->single_active &&
+	       a->dead_letters == b->dead_letters && a->has_dead_key == b->has_dead_key &&
+	       a->overflow == b->overflow && bytes_equal(a->dead_exchange, b->dead_exchange) &&
+	       bytes_equal(a->dead_key, b->dead_key);
 }
 
 static void
@@ -145,22 +163,59 @@ set_flag(struct queue *q, enum queue_flag flag, bool on)
 		life_need(q);
 }
 
-void
-queue_settings_update(struct queue *q)
+static void
+set(struct queue *q, const struct queue_settings *found)
 {
-	struct queue_settings found = settings_of(q->arguments);
-
 	drop_settings(q);
 	set_flag(q, QUEUE_LIMITED,
-		 found.length_max != UINT64_MAX || found.octets_max != UINT64_MAX);
-	if (found.ttl_ms != UINT64_MAX)
+		 found->length_max != UINT64_MAX || found->octets_max != UINT64_MAX);
+	/* some messages may have limits of their own, so it stays */
+	if (found->ttl_ms != UINT64_MAX)
 		set_flag(q, QUEUE_EXPIRES, true);
-	if (is_plain(&found))
+	if (is_same(found, &queue_settings_plain) && found->policies[POLICY_USER] == NULL &&
+	    found->policies[POLICY_OPERATOR] == NULL)
 		return;
 	q->own_settings = slab_alloc(sizeof(*q->own_settings));
-	*q->own_settings = found;
-	q->own_settings->dead_exchange = bytes_dup(found.dead_exchange);
-	q->own_settings->dead_key = bytes_dup(found.dead_key);
+	*q->own_settings = *found;
+	q->own_settings->dead_exchange = bytes_dup(found->dead_exchange);
+	q->own_settings->dead_key = bytes_dup(found->dead_key);
+}
+
+void
+queue_settings_make(struct queue *q, const struct policy *const policies[POLICY_KIND_COUNT])
+{
+	struct sources sources = {.arguments = q->arguments, .policies = policies};
+	struct queue_settings found = settings_of(&sources);
+
+	set(q, &found);
+}
+
+void
+queue_settings_update(struct queue *q, const struct policy *const policies[POLICY_KIND_COUNT])
+{
+	struct sources sources = {.arguments = q->arguments, .policies = policies};
+	struct queue_settings found = settings_of(&sources);
+	bool is_changed = !is_same(&found, queue_settings(q));
+
+	set(q, &found);
+	if (is_changed)
+		queue_settings_changed(q);
+}
+
+void
+queue_settings_changed(struct queue *q)
+{
+	if (q->flags & QUEUE_EXPIRES)
+		expiry_arm(q);
+	limits_enforce(q);
+	queue_touch(q);
+}
+
+void
+queue_settings_leave(struct queue *q)
+{
+	if (q->own_settings != NULL)
+		memset(q->own_settings->policies, 0, sizeof(q->own_settings->policies));
 }
 
 void

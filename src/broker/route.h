@@ -147,6 +147,10 @@ void binding_free(struct binding *binding);
 /* exchange_create() without a word to the store: for those that each vhost has from the start. */
 struct exchange *exchange_make(struct vhost *vhost, const struct exchange_spec *spec);
 
+/* What applies to it from now on; its alternate follows. */
+void exchange_set_policies(struct exchange *exchange,
+			   const struct policy *const policies[POLICY_KIND_COUNT]);
+
 /* It is auto-delete and has lost its last binding as a source just now. Never while recovering: whatever
  * went for this reason was logged as gone. */
 bool exchange_is_spent(const struct exchange *exchange);

@@ -65,6 +65,7 @@ vhost_create(struct broker *broker, struct bytes name)
 	vhost->max_queues = LIMIT_NONE;
 	map_init(&vhost->exchanges);
 	map_init(&vhost->queues);
+	policies_init(vhost);
 	map_insert(&broker->vhosts, &vhost->node, vhost->name);
 	predeclare(vhost);
 	durable_vhost(vhost, DURABLE_PUT);
@@ -103,6 +104,7 @@ vhost_delete(struct vhost *vhost)
 		user_clear_permissions(vhost->broker, user, vhost->name);
 		user_clear_topic_permissions(vhost->broker, user, vhost->name, BYTES(""));
 	}
+	policies_fini(vhost);
 	durable_vhost(vhost, DURABLE_REMOVED);
 	map_remove(&vhost->broker->vhosts, &vhost->node);
 	map_fini(&vhost->exchanges);
