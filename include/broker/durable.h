@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The model and the store: what survives a restart besides messages. Vhosts, users, permissions and topic
- * permissions always do; an exchange and a queue when they are durable, a binding when both its ends are.
+ * The model and the store: what survives a restart besides messages. Vhosts, users, permissions, topic
+ * permissions and policies always do; an exchange and a queue when they are durable, a binding when both its ends are.
  * Exchanges that each vhost has from the start are not kept, bindings from and to them are.
  *
  * Each change is one definition (store/definition.h), logged when it has been made in the model. What goes
@@ -55,6 +55,7 @@ void durable_permission(const struct user *user, const struct user_permission *p
 			enum durable_change change);
 void durable_topic_permission(const struct user *user, const struct topic_permission *permission,
 			      enum durable_change change);
+void durable_policy(const struct policy *policy, enum durable_change change);
 void durable_exchange(const struct exchange *exchange, enum durable_change change);
 void durable_binding(const struct binding *binding, enum durable_change change);
 /* Gives a durable queue its log, queue->log. */

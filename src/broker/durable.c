@@ -6,6 +6,8 @@
  */
 #include "broker/durable.h"
 
+#include "broker/policy.h"
+
 #include "internal.h"
 #include "route.h"
 #include "store/store.h"
@@ -93,6 +95,21 @@ describe_topic_permission(const struct user *user, const struct topic_permission
 		.exchange = permission->exchange,
 		.write = permission->write.text,
 		.read = permission->read.text,
+	};
+}
+
+static struct definition
+describe_policy(const struct policy *policy)
+{
+	return (struct definition){
+		.kind = policy->kind == POLICY_OPERATOR ? DEFINITION_OPERATOR_POLICY
+							: DEFINITION_POLICY,
+		.vhost = policy->vhost->name,
+		.name = policy->name,
+		.pattern = policy->pattern,
+		.apply_to = bytes_str(policy_apply_to_name(policy->apply_to)),
+		.priority = definition_priority(policy->priority),
+		.arguments = policy->definition,
 	};
 }
 
@@ -210,6 +227,13 @@ durable_topic_permission(const struct user *user, const struct topic_permission 
 }
 
 void
+durable_policy(const struct policy *policy, enum durable_change change)
+{
+	if (is_logging(policy->vhost->broker))
+		log_change(policy->vhost->broker, describe_policy(policy), change);
+}
+
+void
 durable_exchange(const struct exchange *exchange, enum durable_change change)
 {
 	struct broker *broker = exchange->vhost->broker;
@@ -303,11 +327,22 @@ tell_bindings(const struct listener *listener, const struct exchange *source)
 }
 
 static void
+tell_policies(const struct listener *listener, const struct vhost *vhost)
+{
+	const struct policy *policy;
+
+	for (unsigned kind = 0; kind < POLICY_KIND_COUNT; kind++)
+		list_for_each (&vhost->policies[kind].ranked, policy, struct policy, ranked)
+			tell(listener, describe_policy(policy));
+}
+
+static void
 tell_content(const struct listener *listener, const struct vhost *vhost)
 {
 	const struct exchange *exchange;
 	const struct queue *q;
 
+	tell_policies(listener, vhost);
 	map_for_each (&vhost->exchanges, exchange, struct exchange, node) {
 		if (exchange_is_kept(exchange))
 			tell(listener, describe_exchange(exchange));

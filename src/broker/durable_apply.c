@@ -15,6 +15,7 @@
 #include "broker/binding.h"
 #include "broker/exchange.h"
 #include "broker/limits.h"
+#include "broker/policy.h"
 #include "broker/user.h"
 #include "broker/vhost.h"
 
@@ -199,7 +200,7 @@ apply_topic_permission(struct broker *broker, const struct definition *definitio
 		complain(definition, error);
 }
 
-/* ---- exchanges, queues, bindings ---- */
+/* ---- policies, exchanges, queues, bindings ---- */
 
 static struct vhost *
 vhost_of(const struct broker *broker, const struct definition *definition)
@@ -209,6 +210,35 @@ vhost_of(const struct broker *broker, const struct definition *definition)
 	if (vhost == NULL)
 		ignore(definition, "vhost");
 	return vhost;
+}
+
+static void
+apply_policy(struct broker *broker, const struct definition *definition)
+{
+	struct vhost *vhost = vhost_of(broker, definition);
+	enum policy_kind kind =
+		definition->kind == DEFINITION_OPERATOR_POLICY ? POLICY_OPERATOR : POLICY_USER;
+	struct policy_spec spec = {
+		.name = definition->name,
+		.pattern = definition->pattern,
+		.apply_to = definition->apply_to,
+		.priority = definition_priority_of(definition->priority),
+		.definition = definition->arguments,
+	};
+	const char *why = NULL;
+	struct policy *policy;
+
+	if (vhost == NULL || !is_sound(definition))
+		return;
+	policy = policy_find(vhost, kind, spec.name);
+	if (!definition->removed)
+		why = policy_check(kind, &spec);
+	if (why != NULL)
+		complain(definition, why);
+	if (!definition->removed && why == NULL)
+		policy_put(vhost, kind, &spec);
+	else if (policy != NULL)
+		policy_remove(policy);
 }
 
 static bool
@@ -364,6 +394,8 @@ broker_apply_definition(struct broker *broker, const struct definition *definiti
 		[DEFINITION_TOPIC_PERMISSION] = apply_topic_permission,
 		[DEFINITION_EXCHANGE] = apply_exchange,
 		[DEFINITION_BINDING] = apply_binding,
+		[DEFINITION_POLICY] = apply_policy,
+		[DEFINITION_OPERATOR_POLICY] = apply_policy,
 	};
 
 	assert_not_dispatching(broker);
@@ -395,5 +427,6 @@ broker_end_recovery(struct broker *broker)
 			if (q->flags & QUEUE_EXPIRES)
 				deadline_set(broker->deadlines, &q->life->due, 0);
 		}
+		policies_apply(vhost);
 	}
 }

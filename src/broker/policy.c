@@ -8,6 +8,7 @@
 #include "broker/policy.h"
 
 #include "broker/args.h"
+#include "broker/durable.h"
 
 #include "internal.h"
 #include "policy_keys.h"
@@ -316,6 +317,8 @@ policy_put(struct vhost *vhost, enum policy_kind kind, const struct policy_spec 
 	if (was != NULL)
 		unlist_policy(was);
 	list_policy(is);
+	/* before what follows from it */
+	durable_policy(is, DURABLE_PUT);
 	apply_change(&change);
 	if (was != NULL)
 		policy_free(was);
@@ -330,6 +333,7 @@ policy_remove(struct policy *policy)
 
 	assert_not_dispatching(policy->vhost->broker);
 	unlist_policy(policy);
+	durable_policy(policy, DURABLE_REMOVED);
 	apply_change(&change);
 	policy_free(policy);
 }

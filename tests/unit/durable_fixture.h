@@ -12,6 +12,7 @@
 #include "broker/exchange.h"
 #include "broker/internal.h"
 #include "broker/limits.h"
+#include "broker/policy.h"
 #include "broker/queue.h"
 #include "broker/user.h"
 #include "broker/vhost.h"
@@ -129,6 +130,12 @@ dump_binding(struct lines *lines, const struct binding *binding)
 	line_add(line, binding->arguments);
 }
 
+static inline struct bytes
+name_of(const struct policy *policy)
+{
+	return policy == NULL ? BYTES("-") : policy->name;
+}
+
 static inline void
 dump_exchange(struct lines *lines, const struct exchange *exchange, bool all)
 {
@@ -141,12 +148,34 @@ dump_exchange(struct lines *lines, const struct exchange *exchange, bool all)
 		 exchange->durable, exchange->auto_delete, exchange->internal);
 	line_add(line, exchange->arguments);
 	line_add(line, exchange->alternate);
+	for (unsigned kind = 0; kind < POLICY_KIND_COUNT; kind++)
+		line_add(line, name_of(exchange->policies[kind]));
 	list_for_each (&exchange->bindings_out, binding, struct binding, of_source) {
 		bool durable = binding->queue != NULL ? (binding->queue->flags & QUEUE_DURABLE) != 0
 						      : binding->exchange->durable;
 
 		if (all || durable)
 			dump_binding(lines, binding);
+	}
+}
+
+static inline void
+dump_policies(struct lines *lines, const struct vhost *vhost)
+{
+	const struct policy *policy;
+
+	for (unsigned kind = 0; kind < POLICY_KIND_COUNT; kind++) {
+		list_for_each (&vhost->policies[kind].ranked, policy, struct policy, ranked) {
+			struct buf *line = line_begin(lines, "policy");
+
+			line_add(line, vhost->name);
+			line_add(line, policy->name);
+			buf_addf(line, " kind=%u to=%s priority=%lld", kind,
+				 policy_apply_to_name(policy->apply_to),
+				 (long long)policy->priority);
+			line_add(line, policy->pattern);
+			line_add(line, policy->definition);
+		}
 	}
 }
 
@@ -160,6 +189,7 @@ dump_vhost(struct lines *lines, const struct vhost *vhost, bool all)
 	line_add(line, vhost->name);
 	buf_addf(line, " limits=%lld,%lld", (long long)vhost->max_connections,
 		 (long long)vhost->max_queues);
+	dump_policies(lines, vhost);
 	map_for_each (&vhost->exchanges, exchange, struct exchange, node) {
 		if (all || exchange->durable)
 			dump_exchange(lines, exchange, all);
@@ -175,6 +205,10 @@ dump_vhost(struct lines *lines, const struct vhost *vhost, bool all)
 		buf_addf(line, " id=%llu auto_delete=%d", (unsigned long long)q->log->id,
 			 (q->flags & QUEUE_AUTO_DELETE) != 0);
 		line_add(line, q->arguments);
+		for (unsigned kind = 0; kind < POLICY_KIND_COUNT; kind++)
+			line_add(line, name_of(queue_settings(q)->policies[kind]));
+		buf_addf(line, " length_max=%llu",
+			 (unsigned long long)queue_settings(q)->length_max);
 	}
 }
 

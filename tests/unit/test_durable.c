@@ -111,6 +111,28 @@ permit_topic(struct user *user, const char *exchange, const char *write)
 			 0);
 }
 
+static struct policy_spec
+policy_spec_of(const char *name)
+{
+	return (struct policy_spec){
+		.name = bytes_str(name),
+		.pattern = BYTES("^q"),
+		.apply_to = BYTES("queues"),
+		.priority = -3,
+		.definition = BYTES("\x0a"
+				    "max-lengthI\0\0\0\7"),
+	};
+}
+
+static void
+put_policy(enum policy_kind kind, const char *name)
+{
+	struct policy_spec spec = policy_spec_of(name);
+
+	ck_assert_ptr_null(policy_check(kind, &spec));
+	policy_put(v(), kind, &spec);
+}
+
 /* ---- what is kept ---- */
 
 START_TEST(test_each_kind_is_kept)
@@ -125,6 +147,8 @@ START_TEST(test_each_kind_is_kept)
 	durable_x("x");
 	make_queue_of("q", true);
 	add(to_queue("x", "q", "k"));
+	put_policy(POLICY_USER, "p");
+	put_policy(POLICY_OPERATOR, "o");
 	reopen_broker();
 	user = user_find(broker, BYTES("u"));
 	ck_assert(user_check_password(user, BYTES("secret")));
@@ -132,6 +156,8 @@ START_TEST(test_each_kind_is_kept)
 	ck_assert_int_eq(v()->max_connections, 0);
 	ck_assert_int_eq(v()->max_queues, 7);
 	ck_assert(has(to_queue("x", "q", "k")));
+	ck_assert_int_eq(policy_find(v(), POLICY_USER, BYTES("p"))->priority, -3);
+	ck_assert_uint_eq(queue_settings(q("q"))->length_max, 7);
 	reopen_broker();
 }
 END_TEST
@@ -203,6 +229,10 @@ START_TEST(test_each_change_moves_the_lsn)
 	ck_assert_uint_eq(broker->effect_lsn, lsn + 3);
 	queue_delete(q("q"));
 	ck_assert_uint_eq(broker->effect_lsn, lsn + 4);
+	put_policy(POLICY_USER, "p");
+	ck_assert_uint_eq(broker->effect_lsn, lsn + 5);
+	policy_remove(policy_find(v(), POLICY_USER, BYTES("p")));
+	ck_assert_uint_eq(broker->effect_lsn, lsn + 6);
 }
 END_TEST
 
@@ -437,6 +467,28 @@ START_TEST(test_user_goes_with_everything)
 }
 END_TEST
 
+START_TEST(test_policies_come_and_go)
+{
+	put_policy(POLICY_USER, "p");
+	put_policy(POLICY_OPERATOR, "p");
+	make_queue_of("q", true);
+	durable_x("x");
+	reopen_broker();
+	policy_remove(policy_find(v(), POLICY_USER, BYTES("p")));
+	reopen_broker();
+	ck_assert_ptr_null(policy_find(v(), POLICY_USER, BYTES("p")));
+	ck_assert_ptr_eq(queue_settings(q("q"))->policies[POLICY_OPERATOR],
+			 policy_find(v(), POLICY_OPERATOR, BYTES("p")));
+	/* what applies to transient things is found anew, what is gone with its vhost is not */
+	ck_assert_uint_eq(queue_settings(make_queue_of("qt", false))->length_max, 7);
+	vhost_delete(v());
+	make_queue_of("q", true);
+	reopen_broker();
+	ck_assert_uint_eq(v()->policies[POLICY_OPERATOR].by_name.count, 0);
+	ck_assert_ptr_eq(queue_settings(q("q")), &queue_settings_plain);
+}
+END_TEST
+
 /* ---- what cannot be used ---- */
 
 /* A broker of its own that reads this. */
@@ -452,7 +504,7 @@ START_TEST(test_references_to_nothing_are_ignored)
 	struct broker *other = new_broker();
 
 	other->recovering = true;
-	for (int kind = DEFINITION_VHOST; kind <= DEFINITION_BINDING; kind++) {
+	for (int kind = DEFINITION_VHOST; kind <= DEFINITION_OPERATOR_POLICY; kind++) {
 		struct definition d = {.kind = (enum definition_kind)kind,
 				       .removed = true,
 				       .name = BYTES("n"),
@@ -529,7 +581,22 @@ START_TEST(test_unusable_grants_nothing)
 					    .name = BYTES("x"),
 					    .type = BYTES("fanout"),
 					    .arguments = BYTES("\1aZ")});
+	apply_to(other, (struct definition){.kind = DEFINITION_POLICY,
+					    .vhost = v_name,
+					    .name = BYTES("p"),
+					    .pattern = BYTES("("),
+					    .arguments = BYTES("\7ha-modet\1")});
+	apply_to(other, (struct definition){.kind = DEFINITION_POLICY,
+					    .vhost = v_name,
+					    .name = BYTES("p"),
+					    .arguments = BYTES("\1aV")});
+	apply_to(other, (struct definition){.kind = DEFINITION_OPERATOR_POLICY,
+					    .vhost = v_name,
+					    .name = BYTES("p"),
+					    .arguments = BYTES("\1aZ")});
 	broker_end_recovery(other);
+	ck_assert_uint_eq(vhost_find(other, v_name)->policies[POLICY_USER].by_name.count, 0);
+	ck_assert_uint_eq(vhost_find(other, v_name)->policies[POLICY_OPERATOR].by_name.count, 0);
 	user = user_find(other, u_name);
 	topic = exchange_find(vhost_find(other, v_name), BYTES("amq.topic"));
 	ck_assert_uint_eq(user->password_hash.n, 0);
@@ -598,7 +665,7 @@ START_TEST(test_queue_goes_on_behind_numbers_that_were_used)
 END_TEST
 
 TESTS_WITH("durable", durable_set_up, durable_tear_down, test_each_kind_is_kept,
-	   test_what_is_not_durable_is_not_kept,
+	   test_policies_come_and_go, test_what_is_not_durable_is_not_kept,
 	   test_predeclared_exchanges_keep_their_bindings_only, test_each_change_moves_the_lsn,
 	   test_shutdown_deletes_nothing, test_auto_delete_exchange_goes_for_good,
 	   test_auto_delete_exchange_stays_for_a_transient_queue,

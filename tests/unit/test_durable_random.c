@@ -112,6 +112,33 @@ step_permissions(struct user *user)
 }
 
 static void
+step_policy(struct vhost *vhost)
+{
+	static const char *const patterns[] = {"", "0", "^q", "e1|q2"};
+	enum policy_kind kind = pick(2) ? POLICY_USER : POLICY_OPERATOR;
+	uint8_t octets[64];
+	struct writer w = writer_of(octets, sizeof(octets));
+	struct policy_spec spec = {
+		.name = pick_name('p'),
+		.pattern = bytes_str(patterns[pick(countof(patterns))]),
+		.apply_to = bytes_str(policy_apply_to_name((enum policy_apply_to)pick(6))),
+		.priority = (int64_t)pick(4) - 2,
+	};
+	struct policy *policy = policy_find(vhost, kind, spec.name);
+
+	if (policy != NULL && pick(3) == 0) {
+		policy_remove(policy);
+		return;
+	}
+	table_put_int(&w, BYTES("max-length"), (int32_t)pick(9));
+	if (kind == POLICY_USER && pick(2))
+		table_put_string(&w, BYTES("alternate-exchange"), pick_name('e'));
+	spec.definition = bytes_of(octets, (size_t)(w.p - octets));
+	ck_assert_ptr_null(policy_check(kind, &spec));
+	policy_put(vhost, kind, &spec);
+}
+
+static void
 step_exchange(struct vhost *vhost)
 {
 	static const char *const types[] = {"direct",	       "fanout",   "topic",
@@ -206,7 +233,7 @@ step(void)
 	struct bytes user_name = pick_name('u');
 	struct vhost *vhost = vhost_find(broker, vhost_name);
 	struct user *user = user_find(broker, user_name);
-	unsigned what = pick(16);
+	unsigned what = pick(18);
 
 	if (what == 0 || vhost == NULL)
 		step_vhost(vhost, vhost_name);
@@ -220,6 +247,8 @@ step(void)
 		step_exchange(vhost);
 	else if (what < 10)
 		step_queue(vhost);
+	else if (what < 12)
+		step_policy(vhost);
 	else
 		step_binding(vhost);
 	broker_reap(broker);
