@@ -300,19 +300,19 @@ entry_qseq(const struct entry *entry)
 struct entry_block; // up to 255 entries in order
 
 /* When a message has waited long enough. */
-struct expiry {
+struct own_deadline {
 	uint64_t deadline_ms; // since 1970
 	uint64_t qseq;
 };
 
 /* What a queue has whose messages are limited in number or time. */
 struct queue_life {
-	struct queue *queue;	 // borrows: whose it is
-	struct list_link over;	 // in broker->over
-	struct deadline due;	 // of the message that expires first
-	struct expiry *expiries; // owns; a binary heap: messages with an expiration of their own
-	uint32_t expiry_count;
-	uint32_t expiry_room;
+	struct queue *queue;	  // borrows: whose it is
+	struct list_link over;	  // in broker->over
+	struct deadline due;	  // of the message that expires first
+	struct own_deadline *own; // owns; a binary heap: messages with an expiration of their own
+	uint32_t own_count;
+	uint32_t own_room;
 	uint64_t cold_time_ms; // the first message on the disk came then or later
 };
 
@@ -358,7 +358,7 @@ enum queue_flag {
 	QUEUE_COLD = 128,	       // some of its messages are not at hand
 	QUEUE_PAGED = 256,	       // some of its entries are stubs
 	QUEUE_LIMITED = 512,	       // its length is limited
-	QUEUE_EXPIRES = 1024	       // its messages expire, or some do
+	QUEUE_TTL = 1024	       // its messages expire, or some do
 };
 
 struct paging;

@@ -418,15 +418,15 @@ broker_end_recovery(struct broker *broker)
 	assert(broker->recovering);
 	broker->recovering = false;
 	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
+		policies_apply(vhost);
 		map_for_each (&vhost->queues, q, struct queue, node) {
 			assert(q->log != NULL);
 			q->next_qseq = max_u64(q->next_qseq, q->log->next_qseq);
 			if (q->log->cold_count > 0)
 				q->flags |= QUEUE_COLD;
 			/* when its messages came must be read: at once, but not before anything else */
-			if (q->flags & QUEUE_EXPIRES)
+			if (q->flags & QUEUE_TTL)
 				deadline_set(broker->deadlines, &q->life->due, 0);
 		}
-		policies_apply(vhost);
 	}
 }

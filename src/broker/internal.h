@@ -133,7 +133,7 @@ void queue_bury(struct queue *queue, const struct entry *entry, enum death death
 
 /* ---- queue_limits.c: how many messages a queue may have ---- */
 
-/* queue_publish() when a queue of the route has QUEUE_LIMITED or QUEUE_EXPIRES, or the message expires. */
+/* queue_publish() when a queue of the route has QUEUE_LIMITED or QUEUE_TTL, or the message expires. */
 struct publish_result limits_publish(struct broker *broker, const struct route *route,
 				     struct message *message);
 /* The queue may have more than it should: its oldest messages die, now or, when we are seeing to that
@@ -143,20 +143,20 @@ void limits_enforce(struct queue *queue);
 struct publish_result queue_publish_admitted(struct broker *broker, const struct route *route,
 					     struct message *message);
 
-/* ---- queue_expiry.c: messages that wait too long ---- */
+/* ---- queue_ttl.c: messages that wait too long ---- */
 
 /* When the message's own expiration ends its waiting, in ms since 1970; UINT64_MAX: it has none. */
 uint64_t message_deadline(const struct message *message);
 /* Whether it has waited too long in this queue to be handed out. */
-bool expiry_is_due(const struct queue *queue, const struct message *message);
+bool ttl_is_over(const struct queue *queue, const struct message *message);
 /* A message is ready in the queue, or on the disk: it is seen to when it is due. */
-void expiry_watch(struct queue *queue, const struct message *message, uint64_t qseq);
+void ttl_watch(struct queue *queue, const struct message *message, uint64_t qseq);
 /* Finds out anew when something is due: the queue's limit changed, or messages came to hand. */
-void expiry_arm(struct queue *queue);
+void ttl_arm(struct queue *queue);
 /* Lets everything die now that is due, as far as the disk keeps up. */
-void expiry_catch_up(struct queue *queue);
+void ttl_catch_up(struct queue *queue);
 /* queue_life.due. */
-void expiry_on_deadline(struct deadline *deadline, uint64_t now_ms);
+void ttl_on_deadline(struct deadline *deadline, uint64_t now_ms);
 
 /* ---- policy.c ---- */
 

@@ -394,7 +394,7 @@ broker_read_message(struct broker *broker, struct queue_log *log, uint64_t qseq,
 	if (q->life != NULL)
 		q->life->cold_time_ms = message->time_ms; // the next one is younger
 	if (message->flags & MESSAGE_HAS_EXPIRATION)
-		expiry_watch(q, message, qseq);
+		ttl_watch(q, message, qseq);
 }
 
 void
@@ -406,8 +406,8 @@ queue_came_to_hand(struct queue *q)
 	queue_touch(q);
 	if (q->flags & QUEUE_LIMITED)
 		limits_enforce(q);
-	if (q->flags & QUEUE_EXPIRES)
-		expiry_arm(q);
+	if (q->flags & QUEUE_TTL)
+		ttl_arm(q);
 }
 
 void

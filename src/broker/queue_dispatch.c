@@ -100,7 +100,7 @@ queue_publish(struct broker *broker, const struct route *route, struct message *
 	if (unlikely(message->time_ms != 0))
 		return publish_again(broker, route, message);
 	message->time_ms = broker->now.wall_ms;
-	if (unlikely((flags_of(route) & (QUEUE_LIMITED | QUEUE_EXPIRES)) != 0 ||
+	if (unlikely((flags_of(route) & (QUEUE_LIMITED | QUEUE_TTL)) != 0 ||
 		     (message->flags & MESSAGE_HAS_EXPIRATION)))
 		return limits_publish(broker, route, message);
 	return queue_publish_admitted(broker, route, message);
@@ -149,7 +149,7 @@ waiting_octets(const struct queue *q)
 static NEVER_INLINE bool
 must_stay(const struct queue *q, const struct message *m)
 {
-	return (m->flags & MESSAGE_PAGED) || ((q->flags & QUEUE_EXPIRES) && expiry_is_due(q, m));
+	return (m->flags & MESSAGE_PAGED) || ((q->flags & QUEUE_TTL) && ttl_is_over(q, m));
 }
 
 /* Offers entries until one side is out; whether any was taken. With care the first one may also be one that is not
@@ -199,8 +199,8 @@ queue_dispatch(struct queue *q)
 	if (unlikely(q->gate_lsn > broker->stable))
 		return;
 	broker->dispatching = true;
-	if (unlikely(q->flags & (QUEUE_PAGED | QUEUE_EXPIRES)) ? offer_entries(q, true)
-							       : offer_entries(q, false))
+	if (unlikely(q->flags & (QUEUE_PAGED | QUEUE_TTL)) ? offer_entries(q, true)
+							   : offer_entries(q, false))
 		q->taken_ms = broker->now.monotonic_ms;
 	broker->dispatching = false;
 	if (unlikely(q->flags & (QUEUE_COLD | QUEUE_PAGED)))
@@ -229,8 +229,8 @@ queue_hand_out(struct queue *q)
 		list_remove(&q->vhost->broker->dirty, &q->dirty);
 		queue_dispatch(q);
 	}
-	if (unlikely(q->flags & QUEUE_EXPIRES))
-		expiry_catch_up(q);
+	if (unlikely(q->flags & QUEUE_TTL))
+		ttl_catch_up(q);
 }
 
 bool
@@ -238,7 +238,7 @@ queue_get(struct queue *q, bool no_ack, struct entry *entry)
 {
 	assert_not_dispatching(q->vhost->broker);
 	if (q->ready_count == 0 ||
-	    ((q->flags & QUEUE_EXPIRES) && expiry_is_due(q, window_first(q)->message)))
+	    ((q->flags & QUEUE_TTL) && ttl_is_over(q, window_first(q)->message)))
 		return false;
 	*entry = window_pop(q);
 	assert(!(entry->message->flags & MESSAGE_PAGED));
@@ -287,9 +287,8 @@ queue_requeue(struct queue *q, const struct entry *entry)
 			max_u64(q->log->redelivered_below, entry_qseq(entry) + 1);
 	window_requeue(q, (struct entry){entry->bits | ENTRY_REDELIVERED, entry->message});
 	queue_touch(q);
-	if (unlikely((q->flags & QUEUE_EXPIRES) ||
-		     (entry->message->flags & MESSAGE_HAS_EXPIRATION)))
-		expiry_watch(q, entry->message, entry_qseq(entry));
+	if (unlikely((q->flags & QUEUE_TTL) || (entry->message->flags & MESSAGE_HAS_EXPIRATION)))
+		ttl_watch(q, entry->message, entry_qseq(entry));
 	if (unlikely(q->flags & QUEUE_LIMITED))
 		limits_enforce(q);
 }

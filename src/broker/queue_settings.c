@@ -145,7 +145,7 @@ life_need(struct queue *q)
 	if (q->life != NULL)
 		return;
 	q->life = slab_alloc(sizeof(*q->life));
-	*q->life = (struct queue_life){.queue = q, .due = {.run = expiry_on_deadline}};
+	*q->life = (struct queue_life){.queue = q, .due = {.run = ttl_on_deadline}};
 }
 
 void
@@ -171,7 +171,7 @@ set(struct queue *q, const struct queue_settings *found)
 		 found->length_max != UINT64_MAX || found->octets_max != UINT64_MAX);
 	/* some messages may have limits of their own, so it stays */
 	if (found->ttl_ms != UINT64_MAX)
-		set_flag(q, QUEUE_EXPIRES, true);
+		set_flag(q, QUEUE_TTL, true);
 	if (is_same(found, &queue_settings_plain) && found->policies[POLICY_USER] == NULL &&
 	    found->policies[POLICY_OPERATOR] == NULL)
 		return;
@@ -205,8 +205,8 @@ queue_settings_update(struct queue *q, const struct policy *const policies[POLIC
 void
 queue_settings_changed(struct queue *q)
 {
-	if (q->flags & QUEUE_EXPIRES)
-		expiry_arm(q);
+	if (q->flags & QUEUE_TTL)
+		ttl_arm(q);
 	limits_enforce(q);
 	queue_touch(q);
 }
@@ -225,7 +225,7 @@ queue_settings_end(struct queue *q)
 	if (q->life == NULL)
 		return;
 	assert(!deadline_is_set(&q->life->due));
-	xfree(q->life->expiries);
+	xfree(q->life->own);
 	slab_free(q->life, sizeof(*q->life));
 	q->life = NULL;
 }

@@ -59,7 +59,7 @@ limit_of(const struct queue *q, uint64_t time_ms)
 }
 
 bool
-expiry_is_due(const struct queue *q, const struct message *m)
+ttl_is_over(const struct queue *q, const struct message *m)
 {
 	uint64_t now_ms = q->vhost->broker->now.wall_ms;
 
@@ -73,44 +73,42 @@ expiry_is_due(const struct queue *q, const struct message *m)
 /* ---- the heap ---- */
 
 static void
-heap_push(struct queue_life *life, struct expiry item)
+heap_push(struct queue_life *life, struct own_deadline item)
 {
-	uint32_t at = life->expiry_count++;
+	uint32_t at = life->own_count++;
 
-	if (at == life->expiry_room) {
-		life->expiry_room = life->expiry_room == 0 ? 16 : 2 * life->expiry_room;
-		life->expiries =
-			xrealloc(life->expiries, life->expiry_room * sizeof(*life->expiries));
+	if (at == life->own_room) {
+		life->own_room = life->own_room == 0 ? 16 : 2 * life->own_room;
+		life->own = xrealloc(life->own, life->own_room * sizeof(*life->own));
 	}
-	for (; at > 0 && item.deadline_ms < life->expiries[(at - 1) / 2].deadline_ms;
-	     at = (at - 1) / 2)
-		life->expiries[at] = life->expiries[(at - 1) / 2];
-	life->expiries[at] = item;
+	for (; at > 0 && item.deadline_ms < life->own[(at - 1) / 2].deadline_ms; at = (at - 1) / 2)
+		life->own[at] = life->own[(at - 1) / 2];
+	life->own[at] = item;
 }
 
 static void
-heap_down(struct queue_life *life, uint32_t at, struct expiry item)
+heap_down(struct queue_life *life, uint32_t at, struct own_deadline item)
 {
-	uint32_t n = life->expiry_count;
+	uint32_t n = life->own_count;
 
 	for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
 		if (child + 1 < n &&
-		    life->expiries[child + 1].deadline_ms < life->expiries[child].deadline_ms)
+		    life->own[child + 1].deadline_ms < life->own[child].deadline_ms)
 			child++;
-		if (item.deadline_ms <= life->expiries[child].deadline_ms)
+		if (item.deadline_ms <= life->own[child].deadline_ms)
 			break;
-		life->expiries[at] = life->expiries[child];
+		life->own[at] = life->own[child];
 	}
-	life->expiries[at] = item;
+	life->own[at] = item;
 }
 
-static struct expiry
+static struct own_deadline
 heap_pop(struct queue_life *life)
 {
-	struct expiry top = life->expiries[0];
-	struct expiry last = life->expiries[--life->expiry_count];
+	struct own_deadline top = life->own[0];
+	struct own_deadline last = life->own[--life->own_count];
 
-	if (life->expiry_count > 0)
+	if (life->own_count > 0)
 		heap_down(life, 0, last);
 	return top;
 }
@@ -123,15 +121,15 @@ heap_tidy(struct queue *q)
 	uint64_t first = q->ready_count > 0 ? entry_qseq(window_first(q)) : UINT64_MAX;
 	uint32_t kept = 0;
 
-	if (life->expiry_count < STALE_MIN || life->expiry_count / 4 < queue_message_count(q) ||
+	if (life->own_count < STALE_MIN || life->own_count / 4 < queue_message_count(q) ||
 	    (q->ready_count == 0 && queue_message_count(q) > 0))
 		return;
-	for (uint32_t i = 0; i < life->expiry_count; i++)
-		if (life->expiries[i].qseq >= first)
-			life->expiries[kept++] = life->expiries[i];
-	life->expiry_count = kept;
+	for (uint32_t i = 0; i < life->own_count; i++)
+		if (life->own[i].qseq >= first)
+			life->own[kept++] = life->own[i];
+	life->own_count = kept;
 	for (uint32_t i = kept / 2; i > 0; i--)
-		heap_down(life, i - 1, life->expiries[i - 1]);
+		heap_down(life, i - 1, life->own[i - 1]);
 }
 
 /* ---- when to look ---- */
@@ -148,15 +146,15 @@ first_limit(const struct queue *q)
 }
 
 void
-expiry_arm(struct queue *q)
+ttl_arm(struct queue *q)
 {
 	struct queue_life *life = q->life;
 	struct broker *broker = q->vhost->broker;
 	uint64_t wall_ms = first_limit(q);
 	uint64_t wait_ms;
 
-	if (life->expiry_count > 0)
-		wall_ms = min_u64(wall_ms, life->expiries[0].deadline_ms);
+	if (life->own_count > 0)
+		wall_ms = min_u64(wall_ms, life->own[0].deadline_ms);
 	if (wall_ms == UINT64_MAX) {
 		deadline_clear(broker->deadlines, &life->due);
 		return;
@@ -180,7 +178,7 @@ is_armed_for(const struct queue *q, uint64_t wall_ms)
 }
 
 void
-expiry_watch(struct queue *q, const struct message *m, uint64_t qseq)
+ttl_watch(struct queue *q, const struct message *m, uint64_t qseq)
 {
 	uint64_t deadline_ms = message_deadline(m);
 	uint64_t wall_ms = min_u64(limit_of(q, m->time_ms), deadline_ms);
@@ -188,14 +186,14 @@ expiry_watch(struct queue *q, const struct message *m, uint64_t qseq)
 	if (wall_ms == UINT64_MAX)
 		return;
 	life_need(q);
-	q->flags |= QUEUE_EXPIRES;
+	q->flags |= QUEUE_TTL;
 	if (deadline_ms != UINT64_MAX) {
 		heap_tidy(q);
-		heap_push(q->life, (struct expiry){deadline_ms, qseq});
+		heap_push(q->life, (struct own_deadline){deadline_ms, qseq});
 	}
 	wall_ms = max_u64(wall_ms, q->vhost->broker->now.wall_ms);
 	if (!is_armed_for(q, wall_ms))
-		expiry_arm(q);
+		ttl_arm(q);
 }
 
 /* ---- what is due ---- */
@@ -242,8 +240,8 @@ expire_own(struct queue *q)
 	uint32_t n = 0;
 	uint32_t found;
 
-	while (n < EXPIRE_MAX && life->expiry_count > 0 &&
-	       life->expiries[0].deadline_ms <= q->vhost->broker->now.wall_ms)
+	while (n < EXPIRE_MAX && life->own_count > 0 &&
+	       life->own[0].deadline_ms <= q->vhost->broker->now.wall_ms)
 		qseqs[n++] = heap_pop(life).qseq;
 	if (n == 0)
 		return 0;
@@ -271,7 +269,7 @@ run(struct queue *q)
 }
 
 void
-expiry_on_deadline(struct deadline *deadline, uint64_t now_ms)
+ttl_on_deadline(struct deadline *deadline, uint64_t now_ms)
 {
 	struct queue *q = container_of(deadline, struct queue_life, due)->queue;
 	struct broker *broker = q->vhost->broker;
@@ -282,13 +280,13 @@ expiry_on_deadline(struct deadline *deadline, uint64_t now_ms)
 	else if (queue_must_read(q) && first_limit(q) <= broker->now.wall_ms)
 		queue_read_dying(q); // and then it goes on
 	else
-		expiry_arm(q);
+		ttl_arm(q);
 }
 
 void
-expiry_catch_up(struct queue *q)
+ttl_catch_up(struct queue *q)
 {
 	while (deadline_is_set(&q->life->due) &&
 	       q->life->due.at_ms <= q->vhost->broker->now.monotonic_ms && run(q))
-		expiry_arm(q);
+		ttl_arm(q);
 }
