@@ -21,7 +21,8 @@ struct consumer_spec {
 /* Whether the queue admits it: arguments (406), no global limit on quorum queues (540), exclusivity
  * (403). */
 const struct reply *consumer_check(const struct queue *queue, const struct consumer_spec *spec);
-/* Registers it; it may take from the next dispatch on. The caller's reference counts. */
+/* Registers it; it may take from the next dispatch on, unless it has to wait for a single active one. The
+ * caller's reference counts. */
 struct consumer *consumer_new(struct queue *queue, const struct consumer_spec *spec);
 /* Takes it off its queue (an auto-delete queue may go with it); unacked entries keep the struct. The
  * registration's reference is dropped, so the pointer may be dead after this. */

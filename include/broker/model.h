@@ -421,6 +421,14 @@ struct prefetch {
 	uint32_t used;	// unacked entries charged to it
 };
 
+/* Whose turn it is on a queue with a single active consumer (amqp.md 6.11). */
+enum consumer_turn {
+	TURN_SHARED,  // no such queue: it is there for everybody
+	TURN_ACTIVE,  // it alone may take
+	TURN_LEAVING, // it takes no more; once it has settled what it holds a better one does
+	TURN_WAITING
+};
+
 enum deliver_result {
 	DELIVER_TOOK, // sent; unless it is a no_ack consumer, the entry's message reference is its own now
 	DELIVER_FULL // no credit or no room; it will call consumer_ready() when that has changed
@@ -452,6 +460,7 @@ struct consumer {
 	struct prefetch prefetch;	// its own limit
 	int32_t priority;		// x-priority, higher first
 	uint32_t refs;			// one while registered, one for each of its unacked entries
+	uint8_t turn;			// enum consumer_turn
 	bool no_ack;
 	bool exclusive;
 };

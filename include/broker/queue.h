@@ -79,6 +79,8 @@ void queue_hand_out(struct queue *queue);
 /* Whether entries may be handed out: the store knows that this queue delivers, so that after a crash they
  * come as redelivered. It is told now if it was not; until queue->gate_lsn is stable the answer is no. */
 bool queue_may_deliver(struct queue *queue);
+/* NULL, or 405 where basic.get may not pass by a single active consumer. */
+const struct reply *queue_check_get(const struct queue *queue);
 /* Takes the first ready entry for basic.get; false when there is none. The entry's reference is the
  * caller's; with ack expected it counts as unacked until queue_ack or queue_requeue. */
 bool queue_get(struct queue *queue, bool no_ack, struct entry *entry);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Registration of consumers with their queues. A consumer is on queue->takers while it may take; it
- * leaves that list when it answers DELIVER_FULL and comes back by consumer_ready().
+ * leaves that list when it answers DELIVER_FULL and comes back by consumer_ready(). Where one alone is active
+ * (single_active.c), the others are never on it.
  */
 #include "broker/args.h"
 #include "internal.h"
@@ -20,7 +21,7 @@ consumer_check(const struct queue *q, const struct consumer_spec *spec)
 			      "queue '%.*s' in vhost '%.*s' does not support global qos",
 			      BYTES_ARGS(q->name), BYTES_ARGS(q->vhost->name));
 	if ((q->flags & QUEUE_EXCLUSIVE_CONSUMER) ||
-	    (spec->exclusive && !list_empty(&q->consumers)))
+	    (spec->exclusive && (queue_settings(q)->single_active || !list_empty(&q->consumers))))
 		return refuse(ACCESS_REFUSED, "queue '%.*s' in vhost '%.*s' in exclusive use",
 			      BYTES_ARGS(q->name), BYTES_ARGS(q->vhost->name));
 	return NULL;
@@ -51,6 +52,7 @@ consumer_new(struct queue *q, const struct consumer_spec *spec)
 	list_append(&q->consumers, &consumer->of_queue);
 	q->flags |= QUEUE_HAD_CONSUMER | (spec->exclusive ? QUEUE_EXCLUSIVE_CONSUMER : 0);
 	queue_open_gate(q);
+	single_active_joined(consumer);
 	consumer_ready(consumer);
 	return consumer;
 }
@@ -59,6 +61,7 @@ void
 consumer_cancel(struct consumer *consumer)
 {
 	struct queue *q = consumer->queue;
+	enum consumer_turn turn = consumer->turn;
 
 	assert_not_dispatching(consumer->broker);
 	if (q == NULL)
@@ -70,6 +73,7 @@ consumer_cancel(struct consumer *consumer)
 		q->flags &= ~(unsigned)QUEUE_EXCLUSIVE_CONSUMER;
 	consumer->queue = NULL;
 	consumer_unref(consumer);
+	single_active_left(q, turn);
 	if (list_empty(&q->consumers)) {
 		queue_wake_yielders(q);
 		if (q->flags & QUEUE_AUTO_DELETE)
@@ -84,6 +88,10 @@ consumer_ready(struct consumer *consumer)
 
 	if (q == NULL || list_linked(&consumer->taker))
 		return;
+	if (unlikely(consumer->turn >= TURN_LEAVING)) {
+		single_active_settled(consumer);
+		return;
+	}
 	takers_insert(q, consumer);
 	queue_touch(q);
 }

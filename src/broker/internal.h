@@ -93,6 +93,15 @@ uint32_t window_take(struct queue *queue, const uint64_t *qseqs, uint32_t n, str
 /* Takes one of the requeued entries, whichever is nearest; false when there is none. */
 bool window_pop_requeued(struct queue *queue, struct entry *entry);
 
+/* ---- single_active.c: one consumer at a time ---- */
+
+/* A consumer came to its queue, left it (`turn` is what it had), or has settled all that it held. Does
+ * nothing where consumers share. */
+void single_active_joined(struct consumer *consumer);
+void single_active_left(struct queue *queue, enum consumer_turn turn);
+void single_active_settled(struct consumer *consumer);
+void single_active_check(const struct queue *queue);
+
 /* ---- queue_settings.c ---- */
 
 /* What arguments and policies ask for, of a queue that is being made or was read back. */

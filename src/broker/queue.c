@@ -250,5 +250,6 @@ queue_check(const struct queue *q)
 		assert(consumer->priority <= priority);
 		priority = consumer->priority;
 	}
+	single_active_check(q);
 	assert((q->owner != NULL) <= ((q->flags & QUEUE_EXCLUSIVE) != 0));
 }

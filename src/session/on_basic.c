@@ -139,6 +139,8 @@ on_basic_get(struct channel *channel, const struct basic_get *m)
 	const struct reply *refusal = readable_queue(channel, m->queue, &queue);
 	uint64_t tag;
 
+	if (refusal == NULL)
+		refusal = queue_check_get(queue);
 	if (refusal != NULL)
 		return refusal;
 	if (!queue_may_deliver(queue)) {
