@@ -313,7 +313,8 @@ struct queue_life {
 	struct own_deadline *own; // owns; a binary heap: messages with an expiration of their own
 	uint32_t own_count;
 	uint32_t own_room;
-	uint64_t cold_time_ms; // the first message on the disk came then or later
+	struct queue_expiry *expiry; // owns; of a queue that expires; NULL: it does not
+	uint64_t cold_time_ms;	     // the first message on the disk came then or later
 };
 
 /* Who owns exclusive queues: embedded in a session's connection. */
@@ -327,6 +328,8 @@ enum overflow {
 	OVERFLOW_REJECT,	    // it stays out, and its publisher hears of it
 	OVERFLOW_REJECT_DEAD_LETTER // so it does, and is dead-lettered
 };
+
+struct queue_expiry; // when it is deleted unless it is used
 
 /* What is in force for a queue: its arguments and policies, as queue_settings.c joins them. UINT64_MAX: no
  * limit. */

@@ -32,6 +32,8 @@ struct queue *queue_create(struct vhost *vhost, const struct queue_spec *spec);
 /* Takes it out of its vhost with its bindings and messages; its consumers hear consumer_ops.cancelled.
  * Returns the number of ready messages that it had. */
 uint64_t queue_delete(struct queue *queue);
+/* Somebody declares it or asks it for a message: it does not expire for a while. queue_get() says so itself. */
+void queue_used(struct queue *queue);
 /* Drops all ready messages; returns how many. */
 uint64_t queue_purge(struct queue *queue);
 /* Deletes the exclusive queues of a connection that ends. */

@@ -78,6 +78,8 @@ consumer_cancel(struct consumer *consumer)
 		queue_wake_yielders(q);
 		if (q->flags & QUEUE_AUTO_DELETE)
 			queue_delete(q);
+		else
+			queue_expiry_idle(q);
 	}
 }
 

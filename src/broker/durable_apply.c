@@ -427,6 +427,7 @@ broker_end_recovery(struct broker *broker)
 			/* when its messages came must be read: at once, but not before anything else */
 			if (q->flags & QUEUE_TTL)
 				deadline_set(broker->deadlines, &q->life->due, 0);
+			queue_expiry_recovered(q);
 		}
 	}
 }

@@ -180,6 +180,18 @@ void policies_of_exchange(const struct exchange *exchange,
 void policies_apply(struct vhost *vhost);
 void policies_check(const struct vhost *vhost);
 
+/* ---- queue_expiry.c: the end of queues that nobody uses ---- */
+
+/* What queue_settings(q)->expires_ms says is new: the period begins. For queue_settings_make() and queue_settings_update(), which keeps
+ * the expiry where that has not changed. */
+void queue_expiry_changed(struct queue *queue);
+/* It has lost its last consumer: the period begins. */
+void queue_expiry_idle(struct queue *queue);
+/* The recovery is over: the period begins with the first turn. */
+void queue_expiry_recovered(struct queue *queue);
+/* It does not expire any more. */
+void queue_expiry_drop(struct queue *queue);
+
 /* ---- queue_cold.c: messages that are not at hand ---- */
 
 /* Whether a stored message that comes now is not kept in memory. */

@@ -158,6 +158,7 @@ queue_delete(struct queue *q)
 		q->owner = NULL;
 	}
 	queue_settings_leave(q);
+	queue_expiry_drop(q);
 	binding_remove_all_of_queue(q);
 	cancel_consumers(q);
 	if (q->log != NULL) {

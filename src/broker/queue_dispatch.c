@@ -237,6 +237,7 @@ bool
 queue_get(struct queue *q, bool no_ack, struct entry *entry)
 {
 	assert_not_dispatching(q->vhost->broker);
+	queue_used(q);
 	if (q->ready_count == 0 ||
 	    ((q->flags & QUEUE_TTL) && ttl_is_over(q, window_first(q)->message)))
 		return false;

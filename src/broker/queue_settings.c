@@ -133,6 +133,7 @@ drop_settings(struct queue *q)
 
 	if (s == NULL)
 		return;
+	queue_expiry_drop(q);
 	bytes_drop(&s->dead_exchange);
 	bytes_drop(&s->dead_key);
 	slab_free(s, sizeof(*s));
@@ -188,6 +189,7 @@ queue_settings_make(struct queue *q, const struct policy *const policies[POLICY_
 	struct queue_settings found = settings_of(&sources);
 
 	set(q, &found);
+	queue_expiry_changed(q);
 }
 
 void
@@ -196,8 +198,11 @@ queue_settings_update(struct queue *q, const struct policy *const policies[POLIC
 	struct sources sources = {.arguments = q->arguments, .policies = policies};
 	struct queue_settings found = settings_of(&sources);
 	bool is_changed = !is_same(&found, queue_settings(q));
+	uint64_t expires_ms = queue_settings(q)->expires_ms;
 
 	set(q, &found);
+	if (found.expires_ms != expires_ms)
+		queue_expiry_changed(q);
 	if (is_changed)
 		queue_settings_changed(q);
 }
@@ -225,6 +230,7 @@ queue_settings_end(struct queue *q)
 	if (q->life == NULL)
 		return;
 	assert(!deadline_is_set(&q->life->due));
+	assert(q->life->expiry == NULL);
 	xfree(q->life->own);
 	slab_free(q->life, sizeof(*q->life));
 	q->life = NULL;

@@ -24,6 +24,7 @@ static void
 answer_declare(struct channel *channel, struct queue *queue, bool nowait)
 {
 	queue_hand_out(queue);
+	queue_used(queue);
 	channel_set_last_queue(channel, queue->name);
 	channel_answer(channel, nowait,
 		       &(struct method){.id = METHOD_queue_declare_ok,

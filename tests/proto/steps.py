@@ -268,6 +268,10 @@ class Run(expecting.Expecting):
 
     # Control
 
+    def verb_pause(self, line):
+        """pause SECONDS: for what is to happen by itself, or not to"""
+        time.sleep(float(line.rest))
+
     def verb_set(self, line):
         name, _, rest = line.rest.partition(" ")
         self.values[name] = script.Parser(rest, self.values).value()[1]
