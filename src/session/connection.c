@@ -202,11 +202,18 @@ connection_forget_body(struct connection *c, const struct channel *channel)
 {
 	if (c->body_channel != channel || channel == NULL)
 		return;
-	if (c->sinking)
-		c->body_done = c->body_size - (uint32_t)conn_sink_left(c->conn);
+	connection_stop_sink(c, channel);
+	c->body_channel = NULL;
+}
+
+void
+connection_stop_sink(struct connection *c, const struct channel *channel)
+{
+	if (c->body_channel != channel || !c->sinking)
+		return;
+	c->body_done = c->body_size - (uint32_t)conn_sink_left(c->conn);
 	conn_sink(c->conn, NULL, 0);
 	c->sinking = false;
-	c->body_channel = NULL;
 }
 
 /* Whether the frame that begins here is a body frame whose octets can be taken as they come. */

@@ -16,7 +16,7 @@ content_drop(struct channel *channel)
 {
 	struct content *content = &channel->content;
 
-	connection_forget_body(channel->connection, channel);
+	connection_stop_sink(channel->connection, channel);
 	if (content->message != NULL)
 		message_unref(content->message);
 	content->message = NULL;

@@ -482,6 +482,8 @@ void connection_frame_done(struct connection *connection, struct channel *channe
 void connection_drop_after(struct connection *connection, uint64_t ms);
 /* A channel goes while one of its body frames is half here: the rest is thrown away. */
 void connection_forget_body(struct connection *connection, const struct channel *channel);
+/* The channel throws its content away, and counts what is still to come of it. */
+void connection_stop_sink(struct connection *connection, const struct channel *channel);
 /* Ends it without a word. */
 void connection_abort(struct connection *connection, const char *why);
 /* Changes the state, and the deadline that belongs to it. */
