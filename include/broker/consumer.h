@@ -14,6 +14,7 @@ struct consumer_spec {
 	bool exclusive;
 	uint32_t prefetch_limit; // 0: none
 	bool global_limit;	 // its channel has a limit for all its consumers
+	uint64_t timeout_ms;	 // how long a delivery may be unacked; UINT64_MAX: for ever
 	const struct consumer_ops *ops;
 	void *channel;
 };

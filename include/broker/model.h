@@ -461,9 +461,11 @@ struct consumer {
 	struct bytes tag;		// owns
 	struct bytes arguments;		// owns; a field table
 	struct prefetch prefetch;	// its own limit
-	int32_t priority;		// x-priority, higher first
-	uint32_t refs;			// one while registered, one for each of its unacked entries
-	uint8_t turn;			// enum consumer_turn
+	uint64_t
+		timeout_ms; // for the owner's use: how long a delivery may be unacked; UINT64_MAX: for ever
+	int32_t priority; // x-priority, higher first
+	uint32_t refs;	  // one while registered, one for each of its unacked entries
+	uint8_t turn;	  // enum consumer_turn
 	bool no_ack;
 	bool exclusive;
 };

@@ -117,6 +117,8 @@ struct config {
 	uint16_t heartbeat_s;		    // 0: off
 	uint32_t handshake_timeout_ms;	    // from accept to open-ok
 	uint32_t failure_delay_ms;	    // before a refused login is dropped
+	uint64_t consumer_timeout_ms;	    // 0: no limit
+	bool consumer_timeout_closes;	    // the channel; else deliveries go back
 	uint32_t connection_max;	    // UINT32_MAX: no limit
 	uint32_t channel_max_per_node;	    // UINT32_MAX: no limit
 	unsigned mechanisms;		    // enum mechanism, or-ed

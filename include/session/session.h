@@ -31,6 +31,8 @@ struct session_options {
 	uint32_t failure_delay_ms;     // before a refused login is dropped (3000)
 	uint32_t connection_max;       // connections of the node; UINT32_MAX: no limit
 	uint32_t channel_max_per_node; // channels of the node; UINT32_MAX: no limit
+	uint64_t consumer_timeout_ms;  // how long a delivery may be unacked; 0: no limit
+	bool consumer_timeout_closes;  // then the channel is closed; else it goes back to its queue
 	unsigned mechanisms;	       // enum mechanism, or-ed
 	enum cert_login cert_login;
 	const char *san_type; // "dns", "ip", "email", "uri", "other_name"; borrows for good

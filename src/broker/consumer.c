@@ -44,6 +44,7 @@ consumer_new(struct queue *q, const struct consumer_spec *spec)
 		.tag = bytes_dup(spec->tag),
 		.arguments = bytes_dup(spec->arguments),
 		.prefetch = {.limit = spec->prefetch_limit},
+		.timeout_ms = spec->timeout_ms,
 		.priority = priority,
 		.refs = 1,
 		.no_ack = spec->no_ack,

@@ -154,6 +154,8 @@ session_options_of(const struct config *config)
 	options.heartbeat_s = config->heartbeat_s;
 	options.handshake_timeout_ms = config->handshake_timeout_ms;
 	options.failure_delay_ms = config->failure_delay_ms;
+	options.consumer_timeout_ms = config->consumer_timeout_ms;
+	options.consumer_timeout_closes = config->consumer_timeout_closes;
 	options.connection_max = config->connection_max;
 	options.channel_max_per_node = config->channel_max_per_node;
 	options.mechanisms = config->mechanisms;

@@ -4,7 +4,7 @@
  *
  *	store_receive()    batches that are written make their numbers stable, finished jobs take effect
  *	net_input()        publishes fill queues, acks free credit; nothing is delivered yet
- *	deadlines_run()    heartbeats, handshakes, yields, queues that expire
+ *	deadlines_run()    heartbeats, handshakes, yields, expiries, late deliveries
  *	broker_dispatch()  every queue that changed meets every consumer with credit, once
  *	store_submit()     what this turn appended goes to the store thread, if that is idle
  *	session_effects()  cancel notices, confirms coalesced, holds released

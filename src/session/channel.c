@@ -60,6 +60,7 @@ channel_end(struct channel *channel)
 	reply_end(channel);
 	tx_end(channel);
 	settle_requeue_all(channel);
+	ack_timeout_end(channel);
 	content_drop(channel);
 	if (list_linked(&channel->confirming))
 		list_remove(&channel->connection->session->confirming, &channel->confirming);

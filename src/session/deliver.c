@@ -129,6 +129,7 @@ keep_unacked(struct channel *channel, struct consumer *consumer, const struct en
 	slot->consumer = consumer_ref(consumer);
 	slot->global = channel->prefetch.limit != 0;
 	slot->in_tx = false;
+	ack_timeout_delivered(channel, slot);
 	consumer->prefetch.used++;
 	if (slot->global) {
 		/* its next turn comes when all others on the channel had theirs */

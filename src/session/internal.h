@@ -49,12 +49,13 @@ struct session {
 /* ---- unacked.c: delivered entries of a channel by delivery tag ---- */
 
 struct unacked_slot {
-	uint64_t tag;		   // delivery tag, never 0
-	struct entry entry;	   // owns the message reference; message NULL: settled
-	struct queue *queue;	   // counts
-	struct consumer *consumer; // counts; NULL for basic.get
-	bool global;		   // charged to the channel's prefetch as well
-	bool in_tx;		   // settled by the channel's open transaction, once it commits
+	uint64_t tag;		    // delivery tag, never 0
+	struct entry entry;	    // owns the message reference; message NULL: settled
+	struct queue *queue;	    // counts
+	struct consumer *consumer;  // counts; NULL for basic.get
+	uint64_t delivered_ms : 48; // when it was delivered; only where channel->timeout is set
+	bool global;		    // charged to the channel's prefetch as well
+	bool in_tx;		    // settled by the channel's open transaction, once it commits
 };
 
 struct unacked_block; // 256 slots in order of their tags
@@ -92,6 +93,11 @@ void unacked_remove(struct unacked *unacked, uint64_t tag);
  * marks, and settle none. */
 void unacked_visit(struct unacked *unacked, uint64_t upto,
 		   void (*visit)(void *context, struct unacked_slot *slot), void *context);
+/* The same for those delivered at that time or earlier; returns the oldest that was delivered later, or NULL. */
+const struct unacked_slot *unacked_visit_older(struct unacked *unacked, uint64_t delivered_ms,
+					       void (*visit)(void *context,
+							     struct unacked_slot *slot),
+					       void *context);
 void unacked_check(const struct unacked *unacked);
 
 /* ---- confirm.c: publish sequence number to lsn to ack ---- */
@@ -176,6 +182,7 @@ struct publish_cache {
 
 struct tx;
 struct reply_consumer;
+struct ack_timeout;
 
 struct channel {
 	struct connection *connection;	// borrows for good
@@ -190,6 +197,7 @@ struct channel {
 	struct list turns;	    // its consumers, the one that was served longest ago in front
 	struct map consumers;	    // struct consumer by tag
 	struct unacked unacked;
+	struct ack_timeout *timeout; // owns; NULL until something can be unacked for too long
 	struct confirm confirm;
 	struct content content;
 	struct tx *tx;		      // owns; NULL: not transactional
@@ -247,6 +255,28 @@ void settle_requeue_all(struct channel *channel);
 void settle_recover(struct channel *channel);
 /* The limit shared by the channel's consumers (basic.qos global=true); 0: none. */
 void settle_set_global_prefetch(struct channel *channel, uint32_t limit);
+
+/* ---- ack_timeout.c: deliveries that are unacked for too long ---- */
+
+/* How long a delivery to a consumer with these arguments may be unacked, whatever its queue says; UINT64_MAX:
+ * for ever. */
+uint64_t ack_timeout_of(const struct session *session, struct bytes arguments);
+/* There may be deliveries with a timeout from now on. */
+void ack_timeout_watch(struct channel *channel);
+/* Notes when the delivery was made, and when it is late, if it can be. */
+void ack_timeout_note(struct channel *channel, struct unacked_slot *slot);
+/* Whether the tag may be one that was late and went back: its client does not know. */
+bool ack_timeout_returned(const struct channel *channel, uint64_t tag);
+/* The channel has nothing outstanding any more. */
+void ack_timeout_end(struct channel *channel);
+
+/* For every delivery that is to be acknowledged. */
+static inline void
+ack_timeout_delivered(struct channel *channel, struct unacked_slot *slot)
+{
+	if (unlikely(channel->timeout != NULL || slot->queue->own_settings != NULL))
+		ack_timeout_note(channel, slot);
+}
 
 /* ---- content.c ---- */
 

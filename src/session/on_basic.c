@@ -98,6 +98,9 @@ on_basic_consume(struct channel *channel, const struct basic_consume *m)
 	if (spec.tag.n == 0)
 		spec.tag = name_generate("amq.ctag-", generated);
 	queue_hand_out(queue); // what came before it is for the others
+	spec.timeout_ms = ack_timeout_of(channel->connection->session, m->arguments);
+	if (!spec.no_ack && spec.timeout_ms != UINT64_MAX)
+		ack_timeout_watch(channel);
 	consumer = consumer_new(queue, &spec);
 	channel_add_consumer(channel, consumer);
 	if (!m->nowait)
@@ -134,6 +137,7 @@ on_basic_cancel_ok(struct channel *channel, const struct basic_cancel_ok *m)
 const struct reply *
 on_basic_get(struct channel *channel, const struct basic_get *m)
 {
+	struct unacked_slot *slot;
 	struct queue *queue;
 	struct entry entry;
 	const struct reply *refusal = readable_queue(channel, m->queue, &queue);
@@ -159,11 +163,13 @@ on_basic_get(struct channel *channel, const struct basic_get *m)
 	}
 	tag = channel->next_tag++;
 	deliver_get_ok(channel, &entry, tag, queue_message_count(queue));
-	if (m->no_ack)
+	if (m->no_ack) {
 		message_unref(entry.message);
-	else
-		*unacked_add(&channel->unacked, tag) = (struct unacked_slot){
-			.tag = tag, .entry = entry, .queue = queue_ref(queue)};
+		return NULL;
+	}
+	slot = unacked_add(&channel->unacked, tag);
+	*slot = (struct unacked_slot){.tag = tag, .entry = entry, .queue = queue_ref(queue)};
+	ack_timeout_note(channel, slot);
 	return NULL;
 }
 

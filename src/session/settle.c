@@ -115,6 +115,11 @@ settle_tags(struct channel *channel, uint64_t tag, bool multiple, enum settle ho
 		return NULL;
 	}
 	slot = unacked_find(&channel->unacked, tag);
+	if (slot == NULL && ack_timeout_returned(channel, tag)) {
+		if (multiple)
+			settle_upto(channel, tag, how);
+		return NULL;
+	}
 	if (slot == NULL || slot->in_tx)
 		return refuse(PRECONDITION_FAILED, "unknown delivery tag %llu",
 			      (unsigned long long)tag);

@@ -9,6 +9,9 @@
  */
 #include "internal.h"
 
+/* Millions of them may be outstanding. */
+_Static_assert(sizeof(struct unacked_slot) == 48, "octets of a slot");
+
 struct unacked_block {
 	uint32_t capacity;
 	uint32_t end;	// slots in use, settled ones included
@@ -240,6 +243,26 @@ unacked_visit(struct unacked *u, uint64_t upto,
 				visit(context, &block->slots[at]);
 		}
 	}
+}
+
+const struct unacked_slot *
+unacked_visit_older(struct unacked *u, uint64_t delivered_ms,
+		    void (*visit)(void *context, struct unacked_slot *slot), void *context)
+{
+	for (uint32_t i = u->first; i < u->end; i++) {
+		struct unacked_block *block = u->blocks[i];
+
+		for (uint32_t at = block->first; at < block->end; at++) {
+			struct unacked_slot *slot = &block->slots[at];
+
+			if (slot->entry.message == NULL)
+				continue;
+			if (slot->delivered_ms > delivered_ms)
+				return slot;
+			visit(context, slot);
+		}
+	}
+	return NULL;
 }
 
 void

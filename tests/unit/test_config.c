@@ -87,6 +87,8 @@ START_TEST(test_config_defaults_are_those_of_the_layers)
 	ck_assert_uint_eq(config.heartbeat_s, session.heartbeat_s);
 	ck_assert_uint_eq(config.handshake_timeout_ms, session.handshake_timeout_ms);
 	ck_assert_uint_eq(config.failure_delay_ms, session.failure_delay_ms);
+	ck_assert_uint_eq(config.consumer_timeout_ms, session.consumer_timeout_ms);
+	ck_assert(config.consumer_timeout_closes == session.consumer_timeout_closes);
 	ck_assert_uint_eq(config.connection_max, session.connection_max);
 	ck_assert_uint_eq(config.channel_max_per_node, session.channel_max_per_node);
 	ck_assert_uint_eq(config.mechanisms, session.mechanisms);
@@ -212,6 +214,7 @@ START_TEST(test_config_values_reach_their_fields)
 		  "proxy_protocol = on\ntcp_listen_options.nodelay = off\n"
 		  "ssl_options.verify = verify_peer\nssl_cert_login_from = common_name\n"
 		  "ssl_cert_login_san_type = email\ncompat.product = RabbitMQ\n"
+		  "consumer_timeout = 31622400000\ncompat.consumer_timeout = close\n"
 		  "debug.check = turn\nnode_name = n\nssl_options.ciphers.2 = B\n"
 		  "ssl_options.ciphers.10 = C\nssl_options.ciphers.1 = A\n");
 	ck_assert_uint_eq(config.heartbeat_s, 0);
@@ -227,6 +230,8 @@ START_TEST(test_config_values_reach_their_fields)
 	ck_assert_uint_eq(config.cert_login, CERT_LOGIN_COMMON_NAME);
 	ck_assert_str_eq(config_san_types[config.san_type], "email");
 	ck_assert_str_eq(config.product, "RabbitMQ");
+	ck_assert_uint_eq(config.consumer_timeout_ms, 31622400000);
+	ck_assert(config.consumer_timeout_closes);
 	ck_assert(config.debug_check);
 	ck_assert_str_eq(config.cluster_name, "n");
 	ck_assert_uint_eq(config.tls.ciphers.count, 3);
@@ -363,7 +368,7 @@ START_TEST(test_config_keys_of_rabbitmq_are_accepted)
 		  "total_memory_available_override_value = 1GB\n"
 		  "log.connection.level = debug\nlog.file.rotation.size = 1\n"
 		  "tcp_listen_options.linger.on = true\nmqtt.listeners.tcp.default = 1883\n"
-		  "num_acceptors.tcp = 10\nconsumer_timeout = 1800000\n"
+		  "num_acceptors.tcp = 10\ndefault_queue_type = quorum\n"
 		  "auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = ANONYMOUS\n"
 		  "ssl_options.versions.1 = tlsv1.3\nssl_options.versions.2 = tlsv1.1\n");
 	ck_assert_uint_eq(config.broker.memory_limit, 600000000);

@@ -235,6 +235,28 @@ START_TEST(test_unacked_visits_unsettled_slots_in_order)
 }
 END_TEST
 
+START_TEST(test_unacked_visits_the_older_ones)
+{
+	const struct unacked_slot *younger;
+	uint64_t last = 0;
+
+	for (uint64_t tag = 1; tag <= 600; tag++) {
+		add(tag);
+		unacked_find(&unacked, tag)->delivered_ms = 1000 + tag / 10;
+	}
+	remove_tag(510);
+	younger = unacked_visit_older(&unacked, 1050, mark, &last);
+	ck_assert_uint_eq(last, 509);
+	ck_assert_uint_eq(younger->tag, 511);
+	last = 0;
+	ck_assert_ptr_eq(unacked_visit_older(&unacked, 999, mark, &last),
+			 unacked_find(&unacked, 1));
+	ck_assert_uint_eq(last, 0);
+	ck_assert_ptr_null(unacked_visit_older(&unacked, 1060, mark, &last));
+	ck_assert_uint_eq(last, 600);
+}
+END_TEST
+
 static bool model[TAGS_MAX]; // whether the tag is unsettled
 
 static void
@@ -301,4 +323,5 @@ TESTS_WITH("unacked", set_up, tear_down, test_unacked_finds_dense_tags,
 	   test_unacked_finds_sparse_tags, test_unacked_does_not_find_what_is_not_there,
 	   test_unacked_settles_up_to_a_tag_oldest_first, test_unacked_settles_all_youngest_first,
 	   test_unacked_one_old_tag_does_not_pin_the_others, test_unacked_gives_its_memory_back,
-	   test_unacked_visits_unsettled_slots_in_order, test_unacked_does_what_an_array_does)
+	   test_unacked_visits_unsettled_slots_in_order, test_unacked_visits_the_older_ones,
+	   test_unacked_does_what_an_array_does)
