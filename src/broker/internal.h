@@ -182,8 +182,7 @@ void policies_check(const struct vhost *vhost);
 
 /* ---- queue_expiry.c: the end of queues that nobody uses ---- */
 
-/* What queue_settings(q)->expires_ms says is new: the period begins. For queue_settings_make() and queue_settings_update(), which keeps
- * the expiry where that has not changed. */
+/* What queue_settings(q)->expires_ms says is new: the period begins. */
 void queue_expiry_changed(struct queue *queue);
 /* It has lost its last consumer: the period begins. */
 void queue_expiry_idle(struct queue *queue);

@@ -133,7 +133,6 @@ drop_settings(struct queue *q)
 
 	if (s == NULL)
 		return;
-	queue_expiry_drop(q);
 	bytes_drop(&s->dead_exchange);
 	bytes_drop(&s->dead_key);
 	slab_free(s, sizeof(*s));

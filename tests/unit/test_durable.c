@@ -664,58 +664,6 @@ START_TEST(test_queue_goes_on_behind_numbers_that_were_used)
 }
 END_TEST
 
-static struct bytes
-expires_after_1000(uint8_t *room, size_t n)
-{
-	struct writer w = writer_of(room, n);
-
-	table_put_long(&w, BYTES("x-expires"), 1000);
-	return bytes_of(room, (size_t)(w.p - room));
-}
-
-/* What expires is not counted while nobody could use it, and when it is gone it stays so. */
-START_TEST(test_expiry_begins_with_the_first_turn)
-{
-	uint8_t room[64];
-	struct queue_spec spec = {.name = BYTES("q"), .durable = true};
-
-	spec.arguments = expires_after_1000(room, sizeof(room));
-	queue_create(v(), &spec);
-	log_set_level(LOG_NONE);
-	kill_broker();
-	open_broker();
-	deadlines_run(&deadlines, 500000); // of another run of the machine
-	ck_assert_ptr_nonnull(q("q"));
-	deadlines_run(&deadlines, 500999);
-	ck_assert_ptr_nonnull(q("q"));
-	deadlines_run(&deadlines, 501000);
-	ck_assert_ptr_null(q("q"));
-	kill_broker();
-	open_broker();
-	ck_assert_ptr_null(q("q"));
-}
-END_TEST
-
-START_TEST(test_nothing_expires_in_a_recovery)
-{
-	struct broker *other = new_broker();
-	struct queue_log log = {.id = 5, .next_qseq = 1};
-	struct definition d = {
-		.kind = DEFINITION_QUEUE, .vhost = BYTES("v"), .name = BYTES("q"), .queue_id = 5};
-	uint8_t room[64];
-
-	d.arguments = expires_after_1000(room, sizeof(room));
-	other->recovering = true;
-	apply_to(other, (struct definition){.kind = DEFINITION_VHOST, .name = BYTES("v")});
-	broker_apply_definition(other, &d, &log);
-	ck_assert_uint_eq(deadlines_next(&deadlines), UINT64_MAX);
-	broker_end_recovery(other);
-	ck_assert_uint_eq(deadlines_next(&deadlines), 0);
-	broker_free(&other);
-	ck_assert_uint_eq(deadlines_next(&deadlines), UINT64_MAX);
-}
-END_TEST
-
 TESTS_WITH("durable", durable_set_up, durable_tear_down, test_each_kind_is_kept,
 	   test_policies_come_and_go, test_what_is_not_durable_is_not_kept,
 	   test_predeclared_exchanges_keep_their_bindings_only, test_each_change_moves_the_lsn,
@@ -726,5 +674,4 @@ TESTS_WITH("durable", durable_set_up, durable_tear_down, test_each_kind_is_kept,
 	   test_exchanges_bound_to_exchanges, test_vhost_goes_with_everything,
 	   test_user_goes_with_everything, test_references_to_nothing_are_ignored,
 	   test_unusable_grants_nothing, test_put_replaces_what_is_otherwise,
-	   test_queue_goes_on_behind_numbers_that_were_used, test_expiry_begins_with_the_first_turn,
-	   test_nothing_expires_in_a_recovery)
+	   test_queue_goes_on_behind_numbers_that_were_used)
