@@ -266,6 +266,20 @@ START_TEST(test_bodies_come_back)
 }
 END_TEST
 
+START_TEST(test_a_file_that_goes_gives_its_room_back)
+{
+	int64_t before;
+
+	disk->capacity = 1 << 30;
+	before = disk_free_space(&disk->disk);
+	write_well(1, ITEMS, 500);
+	ck_assert_int_lt(disk_free_space(&disk->disk), before);
+	release(0, ITEMS);
+	work();
+	ck_assert_int_eq(disk_free_space(&disk->disk), before);
+}
+END_TEST
+
 START_TEST(test_sizes_that_are_gathered_and_not)
 {
 	static const uint32_t all[] = {1, 511, 65535, 65536, 131072, 1000000};
@@ -624,7 +638,8 @@ START_TEST(test_the_helper_thread_does_the_same)
 }
 END_TEST
 
-TESTS_WITH("page", set_up, tear_down, test_bodies_come_back, test_sizes_that_are_gathered_and_not,
+TESTS_WITH("page", set_up, tear_down, test_bodies_come_back,
+	   test_a_file_that_goes_gives_its_room_back, test_sizes_that_are_gathered_and_not,
 	   test_nothing_is_synced, test_neighbours_come_by_one_read, test_one_read_is_bounded,
 	   test_places_in_any_order, test_a_file_that_is_full_is_followed_by_another,
 	   test_the_file_that_is_written_to_stays, test_more_files_than_are_kept_open,
