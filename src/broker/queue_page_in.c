@@ -8,7 +8,7 @@
 
 /* What part of a window is read for basic.get alone. */
 #define GET_PART 16
-/* With consumers: once there is no stub in this part, it is looked again when half of the part was taken. */
+/* With consumers: what of a window must be free of stubs. Half of that is taken from one look to the next. */
 #define AHEAD_PART 2
 
 struct reach {
@@ -57,9 +57,12 @@ collect(struct page_move *move, uint64_t part)
 static bool
 wants_more(const struct queue *q)
 {
+	struct reach requeued = {.count = q->requeued_count};
+
 	if (queue_must_read(q))
 		return true;
 	return !list_empty(&q->consumers) && q->head != NULL &&
+	       is_within(&requeued, 2 * AHEAD_PART) &&
 	       entry_qseq(&q->head->entries[q->head->first]) >= q->paging->look_from;
 }
 
