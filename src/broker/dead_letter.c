@@ -358,6 +358,8 @@ queue_bury(struct queue *q, const struct entry *entry, enum death death)
 {
 	bool sent = dead_letter_send(q, entry->message, death);
 
+	if (entry->message->flags & MESSAGE_PAGED)
+		page_count_out(q);
 	queue_settle(q, entry, sent ? ACK_DEAD_LETTERED : deaths[death].settled);
 	message_unref(entry->message);
 }

@@ -227,10 +227,12 @@ page_note(struct queue *q)
 		list_append(&q->vhost->broker->pageable, &q->pageable);
 }
 
-/* Entries go off the end of the window. */
+/* Entries go otherwise than from the head of the window. */
 void page_forget_places(struct queue *queue);
 /* The broker's deadline is due. */
 void page_out_again(struct deadline *deadline, uint64_t now_ms);
+/* A stub has left the queue, otherwise than with all its entries. */
+void page_count_out(struct queue *queue);
 /* The queue has lost all its entries. */
 void page_cleared(struct queue *queue);
 /* Has the bodies of the first entries read when few of those at the head are at hand. */

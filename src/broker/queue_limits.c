@@ -39,7 +39,6 @@ trim(struct queue *q)
 		queue_hand_out(q);
 	while (is_over(q, 0, 0) && q->ready_count > 0 && queue_may_bury_first(q)) {
 		struct entry entry = window_pop(q);
-
 		queue_bury(q, &entry, DEATH_MAXLEN);
 	}
 	if (is_over(q, 0, 0))

@@ -63,5 +63,3 @@ void page_move_free(struct page_move *move);
 
 /* Puts another message in the place of the entry's; takes the reference over. */
 void page_swap(struct queue *queue, struct entry *entry, struct message *message);
-/* One stub less. */
-void page_count_out(struct queue *queue);

@@ -119,9 +119,9 @@ window_pop_back(struct queue *q, struct entry *entries, uint32_t n)
 	struct entry_block *block = q->tail;
 	uint32_t count = 0;
 
+	page_forget_places(q);
 	if (block == NULL)
 		return 0;
-	page_forget_places(q);
 	for (; count < n && block->end > block->first; count++) {
 		entries[count] = block->entries[--block->end];
 		count_out(q, entries[count].message);
@@ -295,6 +295,8 @@ window_pop_requeued(struct queue *q, struct entry *entry)
 {
 	if (q->requeued_count == 0)
 		return false;
+	/* it may come to the window again, before all that is there or was */
+	page_forget_places(q);
 	/* without its last leaf it is a heap all the same */
 	*entry = q->requeued[--q->requeued_count];
 	if (q->requeued_count == 0)
