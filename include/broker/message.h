@@ -21,6 +21,8 @@ struct message_record;
 struct message *message_new_stored(const struct message_record *record);
 /* A message of its own with the same content; refs is 1, and it is not stored. */
 struct message *message_copy(const struct message *message);
+/* The same with the header x-delivery-count; refs is 1. */
+struct message *message_with_count(const struct message *message, uint32_t count);
 void message_free(struct message *message);
 struct page_place;
 /* A stub for the message, whose body is in this place, which it takes over; refs is 1. */

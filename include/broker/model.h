@@ -280,12 +280,15 @@ struct message {
 };
 
 enum entry_flag {
-	ENTRY_REDELIVERED = 1 // was requeued before
+	ENTRY_REDELIVERED = 1, // was requeued before
+	ENTRY_RETURN = 2       // and from here on how often, in queues that count that
 };
+
+#define ENTRY_RETURNS_MAX 32767
 
 /* One place of one message in one queue: 16 bytes. */
 struct entry {
-	uint64_t bits;		 // qseq << 16 | enum entry_flag
+	uint64_t bits;		 // qseq << 16 | enum entry_flag; how often it was requeued
 	struct message *message; // counts
 };
 
@@ -293,6 +296,13 @@ static inline uint64_t
 entry_qseq(const struct entry *entry)
 {
 	return entry->bits >> 16;
+}
+
+/* How often it was requeued, in queues that count that. */
+static inline uint32_t
+entry_returns(const struct entry *entry)
+{
+	return (entry->bits & UINT16_MAX) / ENTRY_RETURN;
 }
 
 /* ---- queues and consumers ---- */
@@ -309,6 +319,7 @@ struct own_deadline {
 struct queue_life {
 	struct queue *queue;	  // borrows: whose it is
 	struct list_link over;	  // in broker->over
+	struct deadline trim;	  // set while there is more to drop than was dropped at once
 	struct deadline due;	  // of the message that expires first
 	struct own_deadline *own; // owns; a binary heap: messages with an expiration of their own
 	uint32_t own_count;
@@ -361,7 +372,8 @@ enum queue_flag {
 	QUEUE_COLD = 128,	       // some of its messages are not at hand
 	QUEUE_PAGED = 256,	       // some of its entries are stubs
 	QUEUE_LIMITED = 512,	       // its length is limited
-	QUEUE_TTL = 1024	       // its messages expire, or some do
+	QUEUE_TTL = 1024,	       // its messages expire, or some do
+	QUEUE_COUNTS = 2048	       // how often a message is requeued is counted
 };
 
 struct paging;

@@ -148,6 +148,8 @@ struct publish_result limits_publish(struct broker *broker, const struct route *
 /* The queue may have more than it should: its oldest messages die, now or, when we are seeing to that
  * already, next. */
 void limits_enforce(struct queue *queue);
+/* queue_life.trim. */
+void limits_on_deadline(struct deadline *deadline, uint64_t now_ms);
 /* Gives the message to each queue of the route, whatever their limits. */
 struct publish_result queue_publish_admitted(struct broker *broker, const struct route *route,
 					     struct message *message);

@@ -8,6 +8,8 @@
 #include "store/page.h"
 #include "store/record.h"
 #include "wire/cursor.h"
+#include "wire/field.h"
+#include "wire/props.h"
 
 static uint8_t *
 put_shortstr(uint8_t *p, struct bytes string)
@@ -89,6 +91,42 @@ message_copy(const struct message *m)
 	if (m->body_size != 0)
 		memcpy(message_body_room(copy), message_body(m).p, m->body_size);
 	return copy;
+}
+
+#define COUNT_HEADER BYTES("x-delivery-count")
+
+struct message *
+message_with_count(const struct message *m, uint32_t count)
+{
+	size_t room = m->header_size + 64;
+	uint8_t *table = slab_alloc(room);
+	uint8_t *header = slab_alloc(room);
+	struct writer w = writer_of(table, room);
+	struct basic_properties properties;
+	struct field_iterator iterator;
+	struct message *counted;
+	struct field field;
+	bool well = properties_decode(&properties, message_properties(m));
+
+	assert(well);
+	iterator = table_iterate(properties.headers);
+	while (field_next(&iterator, &field))
+		if (!bytes_equal(field.name, COUNT_HEADER))
+			table_put_field(&w, field.name, &field);
+	table_put_long(&w, COUNT_HEADER, count);
+	assert(!w.bad);
+	properties.headers = bytes_of(table, (size_t)(w.p - table));
+	properties.flags |= PROPERTY_headers;
+	w = writer_of(header, room);
+	content_header_encode(&properties, m->body_size, &w);
+	assert(!w.bad);
+	counted = message_new(message_exchange(m), message_key(m),
+			      bytes_of(header, (size_t)(w.p - header)), m->body_size, 0);
+	if (m->body_size != 0)
+		memcpy(message_body_room(counted), message_body(m).p, m->body_size);
+	slab_free(table, room);
+	slab_free(header, room);
+	return counted;
 }
 
 /* The class of a content header, and its size without the properties (0-9-1: 4.2.6.1). */

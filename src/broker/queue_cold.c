@@ -258,14 +258,15 @@ give_back_requeued(struct queue *q, struct returned *returned)
 }
 
 /* Gives up what is at hand: what has a record stays on disk. The queue has nothing more to give then, but
- * for what was requeued while others are unacked: those may lie between. */
+ * for what was requeued while others are unacked, as those may lie between, or where it is counted how often it
+ * was. */
 static void
 evict(struct queue *q)
 {
 	struct returned returned = {.first = UINT64_MAX};
 
 	give_back_window(q, &returned);
-	if (q->unacked_count == 0)
+	if (q->unacked_count == 0 && !(q->flags & QUEUE_COUNTS))
 		give_back_requeued(q, &returned);
 	if (returned.count > 0)
 		store_cold_return(q->log, returned.first, returned.count, returned.octets);

@@ -273,9 +273,25 @@ queue_reject(struct queue *q, const struct entry *entry)
 	queue_bury(q, entry, DEATH_REJECTED);
 }
 
-void
-queue_requeue(struct queue *q, const struct entry *entry)
+/* The entry as it comes back, one return more; false when that is one too many. */
+static bool
+count_return(const struct queue *q, struct entry *entry)
 {
+	uint32_t returns = entry_returns(entry);
+
+	if (returns >= queue_settings(q)->delivery_limit)
+		return false;
+	if (returns < ENTRY_RETURNS_MAX)
+		entry->bits += ENTRY_RETURN;
+	return true;
+}
+
+void
+queue_requeue(struct queue *q, const struct entry *requeued)
+{
+	struct entry back = *requeued;
+	const struct entry *entry = &back;
+
 	if (q->flags & QUEUE_DELETED) {
 		queue_reject(q, entry);
 		return;
@@ -283,6 +299,10 @@ queue_requeue(struct queue *q, const struct entry *entry)
 	assert_not_dispatching(q->vhost->broker);
 	assert(q->unacked_count > 0);
 	q->unacked_count--;
+	if (unlikely(q->flags & QUEUE_COUNTS) && !count_return(q, &back)) {
+		queue_bury(q, entry, DEATH_DELIVERY_LIMIT);
+		return;
+	}
 	if (q->log != NULL)
 		q->log->redelivered_below =
 			max_u64(q->log->redelivered_below, entry_qseq(entry) + 1);

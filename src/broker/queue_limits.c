@@ -13,6 +13,10 @@
 #include "route.h"
 #include "store/store.h"
 
+/* So many are dropped in one go, then others have their turn; after how long, while the disk is behind. */
+#define TRIM_MAX 1000
+#define FULL_MS 2
+
 /* Whether so many more messages, with bodies of so many octets, are too much. */
 static bool
 is_over(const struct queue *q, uint64_t more, uint64_t octets)
@@ -35,14 +39,29 @@ refuses(const struct queue *q, const struct message *message)
 static void
 trim(struct queue *q)
 {
+	struct broker *broker = q->vhost->broker;
+	uint32_t n = 0;
+
 	if (is_over(q, 0, 0))
 		queue_hand_out(q);
-	while (is_over(q, 0, 0) && q->ready_count > 0 && queue_may_bury_first(q)) {
+	while (n < TRIM_MAX && is_over(q, 0, 0) && q->ready_count > 0 && queue_may_bury_first(q)) {
 		struct entry entry = window_pop(q);
+
 		queue_bury(q, &entry, DEATH_MAXLEN);
+		n++;
 	}
-	if (is_over(q, 0, 0))
+	if (n == TRIM_MAX && is_over(q, 0, 0))
+		deadline_set(broker->deadlines, &q->life->trim,
+			     broker->now.monotonic_ms + (broker_store_full(broker) ? FULL_MS : 0));
+	else if (is_over(q, 0, 0))
 		queue_read_dying(q);
+}
+
+void
+limits_on_deadline(struct deadline *deadline, uint64_t now_ms)
+{
+	(void)now_ms;
+	limits_enforce(container_of(deadline, struct queue_life, trim)->queue);
 }
 
 void

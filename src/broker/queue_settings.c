@@ -145,14 +145,17 @@ life_need(struct queue *q)
 	if (q->life != NULL)
 		return;
 	q->life = slab_alloc(sizeof(*q->life));
-	*q->life = (struct queue_life){.queue = q, .due = {.run = ttl_on_deadline}};
+	*q->life = (struct queue_life){
+		.queue = q, .trim = {.run = limits_on_deadline}, .due = {.run = ttl_on_deadline}};
 }
 
 void
 life_stop(struct queue *q)
 {
-	if (q->life != NULL)
-		deadline_clear(q->vhost->broker->deadlines, &q->life->due);
+	if (q->life == NULL)
+		return;
+	deadline_clear(q->vhost->broker->deadlines, &q->life->trim);
+	deadline_clear(q->vhost->broker->deadlines, &q->life->due);
 }
 
 static void
@@ -169,6 +172,8 @@ set(struct queue *q, const struct queue_settings *found)
 	drop_settings(q);
 	set_flag(q, QUEUE_LIMITED,
 		 found->length_max != UINT64_MAX || found->octets_max != UINT64_MAX);
+	set_flag(q, QUEUE_COUNTS,
+		 found->delivery_limit != UINT64_MAX || args_is_quorum(q->arguments));
 	/* some messages may have limits of their own, so it stays */
 	if (found->ttl_ms != UINT64_MAX)
 		set_flag(q, QUEUE_TTL, true);
@@ -228,6 +233,7 @@ queue_settings_end(struct queue *q)
 	drop_settings(q);
 	if (q->life == NULL)
 		return;
+	assert(!deadline_is_set(&q->life->trim));
 	assert(!deadline_is_set(&q->life->due));
 	assert(q->life->expiry == NULL);
 	xfree(q->life->own);

@@ -139,6 +139,17 @@ keep_unacked(struct channel *channel, struct consumer *consumer, const struct en
 	}
 }
 
+/* As queues that count tell how often the message came back. */
+static NEVER_INLINE void
+write_counted(struct channel *channel, const struct consumer *consumer, const struct entry *entry,
+	      uint64_t tag)
+{
+	struct message *counted = message_with_count(entry->message, entry_returns(entry));
+
+	write_deliver(channel, consumer->tag, counted, tag, true);
+	message_unref(counted);
+}
+
 static enum deliver_result
 on_deliver(struct consumer *consumer, const struct entry *entry)
 {
@@ -156,8 +167,11 @@ on_deliver(struct consumer *consumer, const struct entry *entry)
 		return DELIVER_FULL;
 	}
 	tag = channel->next_tag++;
-	write_deliver(channel, consumer->tag, entry->message, tag,
-		      (entry->bits & ENTRY_REDELIVERED) != 0);
+	if (unlikely(entry_returns(entry) > 0))
+		write_counted(channel, consumer, entry, tag);
+	else
+		write_deliver(channel, consumer->tag, entry->message, tag,
+			      (entry->bits & ENTRY_REDELIVERED) != 0);
 	if (!consumer->no_ack)
 		keep_unacked(channel, consumer, entry, tag);
 	return DELIVER_TOOK;
@@ -218,7 +232,9 @@ deliver_get_ok(struct channel *channel, const struct entry *entry, uint64_t tag,
 {
 	uint8_t before[4 + 8 + 1];
 	struct conn *conn = channel->connection->conn;
-	struct message *m = entry->message;
+	struct message *m = entry_returns(entry) > 0
+				    ? message_with_count(entry->message, entry_returns(entry))
+				    : message_ref(entry->message);
 	size_t names = message_names_size(m) - 1; // the message count comes before the end octet
 	size_t size = FRAME_PREFIX + sizeof(before) + names + 4 + 1;
 	uint8_t *p = conn_reserve(conn, size);
@@ -234,6 +250,7 @@ deliver_get_ok(struct channel *channel, const struct entry *entry, uint64_t tag,
 	conn_commit(conn, size);
 	write_header_frame(channel, m);
 	write_body_frames(channel, m);
+	message_unref(m);
 }
 
 void

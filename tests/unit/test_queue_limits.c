@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many messages a queue may have, and what happens to those that are too many (amqp.md 6.8). */
 #include "unit/life_fixture.h"
+#include "util/owned.h"
 
 START_TEST(test_oldest_are_dropped)
 {
@@ -250,6 +251,27 @@ START_TEST(test_rings_end)
 }
 END_TEST
 
+/* A limit that a policy brings, with far more in the queue: others have their turn between. */
+START_TEST(test_many_are_dropped_one_part_after_another)
+{
+	static const struct policy *const none[POLICY_KIND_COUNT];
+	struct queue *q = declare("q");
+
+	for (int i = 0; i < 5000; i++)
+		send(q, "x");
+	ask_number("x-max-length", 10);
+	bytes_drop(&q->arguments);
+	q->arguments = bytes_dup(table_view(&arguments));
+	queue_settings_update(q, none);
+	ck_assert_uint_eq(q->ready_count, 4000);
+	deadlines_run(&deadlines, broker->now.monotonic_ms);
+	ck_assert_uint_eq(q->ready_count, 3000);
+	pass(1);
+	ck_assert_uint_eq(q->ready_count, 10);
+	ck_assert_uint_eq(deadlines_next(&deadlines), UINT64_MAX);
+}
+END_TEST
+
 START_TEST(test_dead_letters_to_a_full_queue_are_dropped)
 {
 	struct queue *dead;
@@ -275,4 +297,5 @@ TESTS_WITH("queue_limits", life_set_up, model_tear_down, test_oldest_are_dropped
 	   test_dropped_ones_are_dead_letters, test_full_queue_refuses,
 	   test_full_queue_refuses_octets, test_refused_ones_may_be_dead_letters,
 	   test_one_of_several_queues_refuses, test_long_chains_need_no_stack, test_rings_end,
+	   test_many_are_dropped_one_part_after_another,
 	   test_dead_letters_to_a_full_queue_are_dropped)
