@@ -110,12 +110,14 @@ tx_end(struct channel *channel)
 	xfree(tx);
 }
 
-/* Of queues that were deleted meanwhile, those get it that were declared again by the same name. */
-static void
+/* Of queues that were deleted meanwhile, those get it that were declared again by the same name. Whether all took
+ * it. */
+static bool
 commit_publish(struct channel *channel, const struct tx_publish *publish)
 {
 	struct queue **queues = xmalloc(publish->queue_count * sizeof(struct queue *));
 	struct route route = {.queues = queues};
+	struct publish_result result;
 
 	for (uint32_t i = 0; i < publish->queue_count; i++) {
 		struct queue *queue = publish->queues[i];
@@ -125,8 +127,26 @@ commit_publish(struct channel *channel, const struct tx_publish *publish)
 		if (queue != NULL)
 			queues[route.count++] = queue;
 	}
-	publish_effect(channel, &route, publish->message, publish->mandatory);
+	result = publish_effect(channel, &route, publish->message, publish->mandatory);
 	xfree(queues);
+	return !result.rejected;
+}
+
+/* Everything that it holds; whether all queues took what they were to get. The others have it all the same, and
+ * what was acknowledged is (amqp.md 8.2). */
+static bool
+commit(struct channel *channel)
+{
+	struct tx *tx = channel->tx;
+	bool all = true;
+
+	for (size_t i = 0; i < tx->publish_count; i++)
+		all &= commit_publish(channel, &tx->publishes[i]);
+	for (size_t i = 0; i < tx->settle_count; i++)
+		settle_now(channel, tx->settles[i].tag, tx->settles[i].how);
+	forget_publishes(tx);
+	tx->settle_count = 0;
+	return all;
 }
 
 const struct reply *
@@ -154,12 +174,8 @@ on_tx_commit(struct channel *channel, const struct tx_commit *m)
 			      "transaction of %llu octets is larger than the limit of %llu",
 			      (unsigned long long)tx->size,
 			      (unsigned long long)broker_unit_max(channel_broker(channel)));
-	for (size_t i = 0; i < tx->publish_count; i++)
-		commit_publish(channel, &tx->publishes[i]);
-	for (size_t i = 0; i < tx->settle_count; i++)
-		settle_now(channel, tx->settles[i].tag, tx->settles[i].how);
-	forget_publishes(tx);
-	tx->settle_count = 0;
+	if (!commit(channel))
+		return refuse(PRECONDITION_FAILED, "partial tx completion");
 	channel_answer(channel, false, &(struct method){.id = METHOD_tx_commit_ok});
 	return NULL;
 }
