@@ -38,7 +38,7 @@ void broker_paged_in(struct broker *broker, void *owner);
 /* Everything up to this lsn is safe: queues that waited for it deliver. */
 void broker_set_stable(struct broker *broker, uint64_t lsn);
 /* Whether a message with this record may be confirmed: it is safe, or all its queues have settled it
- * before it was (DECISIONS.md). 0, of no record, always may. */
+ * before it was (DECISIONS.md), none of them by a dead letter. 0, of no record, always may. */
 static inline bool
 broker_is_done(const struct broker *broker, uint64_t lsn)
 {

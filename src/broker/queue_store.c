@@ -134,7 +134,9 @@ queue_settle_stored(struct queue *q, const struct entry *entry, enum ack_reason 
 			qseq_set_add(&q->log->settled, entry_qseq(entry), 1);
 		return;
 	}
-	unsettled_take(broker, message_lsn(m));
+	/* a dead letter is as safe as its own record, which is behind the message's */
+	if (reason != ACK_DEAD_LETTERED)
+		unsettled_take(broker, message_lsn(m));
 	if (q->log == NULL)
 		store_release(broker->store, message_lsn(m), share(m));
 	else

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What may be confirmed: a message that is on the disk, or that all its queues have settled before. */
+#include "broker/internal.h"
 #include "unit/cold_fixture.h"
+#include "util/owned.h"
+#include "wire/field.h"
 
 static struct listed *const a = &lists[0];
 static struct listed *const b = &lists[1];
@@ -98,6 +101,37 @@ START_TEST(test_done_when_its_queue_was_purged_or_deleted)
 }
 END_TEST
 
+/* What is rejected goes to a durable queue of that name, which no list knows. */
+static void
+send_dead_letters(struct listed *list, const char *name)
+{
+	uint8_t room[128];
+	struct writer w = writer_of(room, sizeof(room));
+	struct queue_spec spec = {.name = bytes_str(name), .durable = true};
+
+	queue_create(vhost, &spec);
+	table_put_string(&w, BYTES("x-dead-letter-exchange"), BYTES(""));
+	table_put_string(&w, BYTES("x-dead-letter-routing-key"), bytes_str(name));
+	bytes_drop(&list->queue->arguments);
+	list->queue->arguments = bytes_dup(bytes_of(room, (size_t)(w.p - room)));
+	queue_settings_update(list->queue);
+}
+
+/* It has left its queue, but a crash now would take its dead letter too. */
+START_TEST(test_not_done_when_its_dead_letter_is_not_stable)
+{
+	take_all(a, false);
+	send_dead_letters(a, "dead");
+	publish(a, 10, true);
+	dispatch();
+	settle_all(a, SETTLE_REJECT);
+	ck_assert_uint_gt(last_lsn(a), stable);
+	ck_assert(!broker_is_done(broker, last_lsn(a)));
+	step_store();
+	ck_assert(broker_is_done(broker, last_lsn(a)));
+}
+END_TEST
+
 /* More records than there is room for at first; of those every third is settled before. */
 START_TEST(test_many_records_in_one_batch)
 {
@@ -130,4 +164,5 @@ END_TEST
 TESTS_WITH("queue_store", cold_set_up, cold_tear_down, test_done_when_stable,
 	   test_done_when_acknowledged_before, test_done_when_delivered_without_acknowledgement,
 	   test_not_done_when_requeued, test_done_when_the_last_queue_has_settled_it,
-	   test_done_when_its_queue_was_purged_or_deleted, test_many_records_in_one_batch)
+	   test_done_when_its_queue_was_purged_or_deleted,
+	   test_not_done_when_its_dead_letter_is_not_stable, test_many_records_in_one_batch)
