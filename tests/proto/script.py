@@ -27,6 +27,10 @@ class Subset:
         self.entries = entries
 
 
+class Exactly(Subset):
+    """all{...}: a table that has exactly these entries, in any order."""
+
+
 class Unset:
     """$name of a variable without a value: an expectation stores what arrives."""
 
@@ -235,6 +239,8 @@ class Parser:
             return "x", bytes.fromhex(self.take()[1][1:-1])
         if text == "V":
             return "V", None
+        if text == "all" and self.peek() == ("mark", "{"):
+            return "F", Exactly(self.table())
         if self.accept(":"):
             return self.typed(text)
         raise ScriptError(f"{text!r} is no value in: {self.text}")
@@ -279,9 +285,22 @@ def match(want, got, values):
         if want.capture:
             values[want.capture] = got
         return None
+    if isinstance(want, Exactly) and len(want.entries) != len(got):
+        return f"has {len(got)} entries"
     if isinstance(want, Subset):
         return match_subset(want.entries, got, values)
+    if isinstance(want, list):
+        return match_list(want, got, values)
+    if isinstance(want, dict) and want.keys() == got.keys():
+        return match_subset(want, got, values)
     return None if want == got else "differs"
+
+
+def match_list(want, got, values):
+    """Tables and arrays: names and types are as they are, values may be patterns."""
+    if [e[:-1] for e in want] != [e[:-1] for e in got]:
+        return "has other entries"
+    return next(filter(None, (match(w[-1], g[-1], values) for w, g in zip(want, got))), None)
 
 
 def match_subset(entries, got, values):
