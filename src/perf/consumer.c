@@ -22,6 +22,11 @@ load_longlong(const uint8_t *p)
 	return (uint64_t)load_long(p) << 32 | load_long(p + 4);
 }
 
+/* Where the method's number and its bits stand in the frame of an ack. */
+#define ACK_METHOD_AT 10
+#define ACK_BITS_AT 19
+#define NACK_METHOD 120
+
 /* ---- one message ---------------------------------------------------------------------------------- */
 
 static void
@@ -43,7 +48,9 @@ send_ack(struct consumer *consumer, bool multiple)
 
 	memcpy(p, frame, sizeof(frame));
 	store_longlong(p + 11, consumer->tag);
-	p[19] = multiple;
+	p[ACK_BITS_AT] = multiple;
+	if (unlikely(consumer->options->reject))
+		p[ACK_METHOD_AT] = NACK_METHOD;
 	conn_commit(consumer->client.conn, ACK_FRAME_SIZE);
 	consumer->acked = consumer->tag;
 }

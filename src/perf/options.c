@@ -182,6 +182,10 @@ refuse_pairs(const struct options *options)
 {
 	if (!options->auto_ack && options->prefetch != 0 && options->ack_every > options->prefetch)
 		return "--ack-every above --prefetch would wait for ever";
+	if (options->reject && options->auto_ack)
+		return "--reject and --auto-ack exclude each other";
+	if (options->max_length != UNSET && options->consumers != 0)
+		return "--max-length needs --publish-only: nobody knows what consumers would miss";
 	if (options->drain && (options->count == 0 || options->consumers == 0))
 		return "--drain needs --count and consumers";
 	if (options->key[0] != '\0' && options->exchange_type == EXCHANGE_DEFAULT)

@@ -259,11 +259,22 @@ by_count(struct run *run, struct result *result)
 	run->totals->timed = false;
 }
 
-/* Waits until the queues hold all that was sent, or their number stays the same. Returns it. */
+/* What must be in the queues when nobody consumes: of what was sent, as much as they may hold. */
+static uint64_t
+expected_ready(const struct run *run)
+{
+	uint64_t sent = run->totals->sent * run->topology.copies;
+
+	if (run->options->max_length == UINT64_MAX)
+		return sent;
+	return min_u64(sent, run->options->queues * run->options->max_length);
+}
+
+/* Waits until the queues hold what they must, or their number stays the same. Returns it. */
 static uint64_t
 await_ready(struct run *run)
 {
-	uint64_t expected = run->totals->sent * run->topology.copies, ready, before = UINT64_MAX;
+	uint64_t expected = expected_ready(run), ready, before = UINT64_MAX;
 	uint64_t moved_us = run->engine.now_us;
 
 	while ((ready = topology_ready(&run->topology, &run->control)) != expected) {
@@ -311,8 +322,10 @@ load(struct run *run, struct result *result)
 	}
 	result->expected = run->totals->sent * run->topology.copies;
 	result->missing = result->expected - min_u64(result->expected, run->totals->received);
-	if (options->consumers == 0)
+	if (options->consumers == 0) {
+		result->expected = expected_ready(run);
 		result->missing = result->expected - min_u64(result->expected, await_ready(run));
+	}
 }
 
 static void

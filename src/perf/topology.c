@@ -12,6 +12,9 @@
 #include "util/mem.h"
 #include "wire/field.h"
 
+/* Octets of the arguments of a queue, at most. */
+#define ARGUMENTS_MAX 512
+
 static int
 digits(uint64_t count)
 {
@@ -33,6 +36,15 @@ topology_queue(const struct topology *topology, uint64_t index, char out[QUEUE_N
 	else
 		n = snprintf(out, QUEUE_NAME_MAX, "%s-%0*" PRIu64, options->queue,
 			     digits(options->queues), index);
+	return bytes_of(out, (size_t)n);
+}
+
+/* The one more. */
+static struct bytes
+dead_queue(const struct topology *topology, char out[QUEUE_NAME_MAX])
+{
+	int n = snprintf(out, QUEUE_NAME_MAX, "%s-dead", topology->options->queue);
+
 	return bytes_of(out, (size_t)n);
 }
 
@@ -154,15 +166,48 @@ bind_all(const struct topology *topology, struct client *client)
 		bind(topology, client, i, i % options->queues);
 }
 
+static void
+dead_queue_declare(const struct topology *topology, struct client *client)
+{
+	struct method m = {.id = METHOD_queue_declare};
+	char name[QUEUE_NAME_MAX];
+
+	m.queue_declare.queue = dead_queue(topology, name);
+	m.queue_declare.durable = topology->options->durable;
+	client_call(client, &m, METHOD_queue_declare_ok);
+}
+
+/* What the queues are asked for. */
+static struct bytes
+queue_arguments(const struct topology *topology, uint8_t room[ARGUMENTS_MAX])
+{
+	const struct options *options = topology->options;
+	struct writer w = writer_of(room, ARGUMENTS_MAX);
+	char dead[QUEUE_NAME_MAX];
+
+	if (options->max_length != UINT64_MAX)
+		table_put_long(&w, BYTES("x-max-length"), (int64_t)options->max_length);
+	if (options->dead_letters) {
+		table_put_string(&w, BYTES("x-dead-letter-exchange"), BYTES(""));
+		table_put_string(&w, BYTES("x-dead-letter-routing-key"),
+				 dead_queue(topology, dead));
+	}
+	return bytes_of(room, (size_t)(w.p - room));
+}
+
 void
 topology_declare(const struct topology *topology, struct client *client)
 {
 	const struct options *options = topology->options;
 	struct method m = {.id = METHOD_queue_declare};
 	char name[QUEUE_NAME_MAX];
+	uint8_t arguments[ARGUMENTS_MAX];
 
 	topology_delete(topology, client);
 	exchange_declare(topology, client);
+	if (options->dead_letters)
+		dead_queue_declare(topology, client);
+	m.queue_declare.arguments = queue_arguments(topology, arguments);
 	for (uint64_t i = 0; i < options->queues; i++) {
 		m.queue_declare.queue = topology_queue(topology, i, name);
 		m.queue_declare.durable = options->durable;
@@ -182,6 +227,10 @@ topology_delete(const struct topology *topology, struct client *client)
 
 	for (uint64_t i = 0; i < options->queues; i++) {
 		queue.queue_delete.queue = topology_queue(topology, i, name);
+		client_call(client, &queue, METHOD_queue_delete_ok);
+	}
+	if (options->dead_letters) {
+		queue.queue_delete.queue = dead_queue(topology, name);
 		client_call(client, &queue, METHOD_queue_delete_ok);
 	}
 	if (options->exchange_type == EXCHANGE_DEFAULT || is_predeclared(options->exchange))

@@ -99,6 +99,8 @@ START_TEST(test_what_makes_no_sense_is_refused)
 		"pannier-perf throughput --producers 0",
 		"pannier-perf throughput --connections-idle 1",
 		"pannier-perf latency --body 8",
+		"pannier-perf throughput --reject --auto-ack",
+		"pannier-perf throughput --max-length 10",
 	};
 
 	for (size_t i = 0; i < countof(bad); i++)
