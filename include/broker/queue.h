@@ -96,6 +96,9 @@ void queue_requeue(struct queue *queue, const struct entry *entry);
 /* Whether publishers to this queue should yield (DECISIONS.md: a consumer that keeps taking and more
  * than yield_high bytes ready). */
 bool queue_wants_yield(const struct queue *queue);
+/* Whether publishers to this queue must wait: it has more than it may, by about a window, for what it is to drop
+ * must be read from the disk first. It lets them go on. */
+bool queue_is_behind(const struct queue *queue);
 /* Links the publisher to the queue until go_on is called or yielder_stop(). */
 void yielder_wait(struct yielder *yielder, struct queue *queue);
 void yielder_stop(struct yielder *yielder);

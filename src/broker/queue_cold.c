@@ -38,7 +38,7 @@ struct late {
 #define REST_LOOK_MS 1000
 #define REST_MORE_MS 50
 #define REST_QUEUES 1000
-/* What part of a window is read for basic.get alone. */
+/* What part of a window is read for basic.get alone, or for the next few to be dropped. */
 #define GET_PART 16
 
 /* ---- late entries ---- */

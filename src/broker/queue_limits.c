@@ -6,7 +6,7 @@
  *
  * Dead letters may fill the next queue, and so on: queues that may have too much go on a list that is worked off
  * by whoever was first, so a long way of dead letters needs no stack. The oldest message may be on the disk:
- * then it is read, and dies when it comes.
+ * then it is read, and dies when it comes; who publishes faster than that must wait.
  */
 #include "broker/message.h"
 #include "internal.h"
@@ -17,6 +17,13 @@
 #define TRIM_MAX 1000
 #define FULL_MS 2
 
+/* UINT64_MAX is no limit and stays none. */
+static uint64_t
+add_capped(uint64_t limit, uint64_t more)
+{
+	return limit > UINT64_MAX - more ? UINT64_MAX : limit + more;
+}
+
 /* Whether so many more messages, with bodies of so many octets, are too much. */
 static bool
 is_over(const struct queue *q, uint64_t more, uint64_t octets)
@@ -25,6 +32,21 @@ is_over(const struct queue *q, uint64_t more, uint64_t octets)
 
 	return queue_message_count(q) + more > settings->length_max ||
 	       queue_octets(q) + octets > settings->octets_max;
+}
+
+/* What a queue may have beyond its limit before its publishers wait. */
+#define BEHIND_COUNT (QUEUE_WINDOW_COUNT / 2)
+#define BEHIND_OCTETS QUEUE_WINDOW_OCTETS
+
+bool
+queue_is_behind(const struct queue *q)
+{
+	const struct queue_settings *settings = queue_settings(q);
+
+	if (!(q->flags & QUEUE_LIMITED) || settings->overflow != OVERFLOW_DROP_HEAD)
+		return false;
+	return queue_message_count(q) > add_capped(settings->length_max, BEHIND_COUNT) ||
+	       queue_octets(q) > add_capped(settings->octets_max, BEHIND_OCTETS);
 }
 
 static bool
@@ -53,8 +75,12 @@ trim(struct queue *q)
 	if (n == TRIM_MAX && is_over(q, 0, 0))
 		deadline_set(broker->deadlines, &q->life->trim,
 			     broker->now.monotonic_ms + (broker_store_full(broker) ? FULL_MS : 0));
-	else if (is_over(q, 0, 0))
+	else if (queue_is_behind(q))
 		queue_read_dying(q);
+	else if (is_over(q, 0, 0))
+		queue_refill(q);
+	if (!list_empty(&q->yielders) && !queue_is_behind(q))
+		queue_wake_yielders(q);
 }
 
 void

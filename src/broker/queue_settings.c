@@ -217,6 +217,7 @@ queue_settings_changed(struct queue *q)
 	if (q->flags & QUEUE_TTL)
 		ttl_arm(q);
 	limits_enforce(q);
+	queue_wake_yielders(q); // why they wait may be over
 	queue_touch(q);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why a connection's input stops for a while: an answer that waits for an lsn (the hold of
- * DECISIONS.md), a publisher while an alarm is on, ahead of the disk, or ahead of its consumers.
+ * DECISIONS.md), a publisher while an alarm is on, ahead of the disk, of its consumers, or of what its queue drops.
  */
 #include "broker/alarms.h"
 #include "internal.h"
@@ -146,7 +146,8 @@ on_yield_end(struct yielder *yielder)
 	yield_end(container_of(yielder, struct connection, yielder));
 }
 
-/* A publisher ahead of its consumers is read one budget at a time; one queue speaks for the route. */
+/* A publisher ahead of its consumers is read one budget at a time, one ahead of what its queue can drop not at all;
+ * one queue speaks for the route. */
 static void
 maybe_yield(struct connection *c, const struct route *route)
 {
@@ -155,11 +156,14 @@ maybe_yield(struct connection *c, const struct route *route)
 	if (c->yielder.queue != NULL)
 		return;
 	for (uint32_t i = 0; i < route->count; i++) {
-		if (!queue_wants_yield(route->queues[i]))
+		bool behind = queue_is_behind(route->queues[i]);
+
+		if (!behind && !queue_wants_yield(route->queues[i]))
 			continue;
 		yielder_wait(&c->yielder, route->queues[i]);
-		deadline_set(net_deadlines(c->session->net), &c->yield_deadline,
-			     broker->now.monotonic_ms + broker->options.yield_ms);
+		if (!behind)
+			deadline_set(net_deadlines(c->session->net), &c->yield_deadline,
+				     broker->now.monotonic_ms + broker->options.yield_ms);
 		conn_pause(c->conn, CONN_PAUSE_YIELD);
 		return;
 	}
