@@ -176,6 +176,16 @@ run_all(void)
 	check_all();
 }
 
+/* The same with what is due at once, and what follows from that. */
+static inline void
+run_all_due(void)
+{
+	do {
+		pass_time(1);
+		run_all();
+	} while (deadlines_next(&deadlines) <= present_now.monotonic_ms);
+}
+
 static inline void
 make_queue(struct listed *list, bool durable)
 {

@@ -235,7 +235,7 @@ START_TEST(test_limit_of_a_long_queue)
 	q = declare("work");
 	for (uint32_t i = 0; i < LONG; i++)
 		send(q, i, 10);
-	run_all();
+	run_all_due();
 	ck_assert_uint_eq(queue_message_count(q), 5000);
 	ck_assert_uint_eq(queue_message_count(find("dead")), LONG - 5000);
 	restart(false);

@@ -138,11 +138,9 @@ END_TEST
 static void
 change_to(const struct table *table)
 {
-	static const struct policy *const none[POLICY_KIND_COUNT];
-
 	bytes_drop(&queue->arguments);
 	queue->arguments = bytes_dup(table_view(table));
-	queue_settings_update(queue, none);
+	queue_settings_update(queue, (const struct policy *const[POLICY_KIND_COUNT]){NULL});
 }
 
 START_TEST(test_new_settings_begin_it_anew)

@@ -254,7 +254,6 @@ END_TEST
 /* A limit that a policy brings, with far more in the queue: others have their turn between. */
 START_TEST(test_many_are_dropped_one_part_after_another)
 {
-	static const struct policy *const none[POLICY_KIND_COUNT];
 	struct queue *q = declare("q");
 
 	for (int i = 0; i < 5000; i++)
@@ -262,7 +261,7 @@ START_TEST(test_many_are_dropped_one_part_after_another)
 	ask_number("x-max-length", 10);
 	bytes_drop(&q->arguments);
 	q->arguments = bytes_dup(table_view(&arguments));
-	queue_settings_update(q, none);
+	queue_settings_update(q, (const struct policy *const[POLICY_KIND_COUNT]){NULL});
 	ck_assert_uint_eq(q->ready_count, 4000);
 	deadlines_run(&deadlines, broker->now.monotonic_ms);
 	ck_assert_uint_eq(q->ready_count, 3000);

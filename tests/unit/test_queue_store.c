@@ -114,7 +114,7 @@ send_dead_letters(struct listed *list, const char *name)
 	table_put_string(&w, BYTES("x-dead-letter-routing-key"), bytes_str(name));
 	bytes_drop(&list->queue->arguments);
 	list->queue->arguments = bytes_dup(bytes_of(room, (size_t)(w.p - room)));
-	queue_settings_update(list->queue);
+	queue_settings_update(list->queue, (const struct policy *const[POLICY_KIND_COUNT]){NULL});
 }
 
 /* It has left its queue, but a crash now would take its dead letter too. */
