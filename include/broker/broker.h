@@ -49,6 +49,8 @@ broker_is_done(const struct broker *broker, uint64_t lsn)
 /* More waits to be written than there should be, though the writer got what it can take now: whoever
  * publishes to durable queues must wait. Between two units only (a method, a transaction). */
 bool broker_store_full(struct broker *broker);
+/* The same, but that space is short does not count: for what settles more than it adds. */
+bool broker_store_behind(struct broker *broker);
 /* Octets that one unit may write at most. */
 uint64_t broker_unit_max(const struct broker *broker);
 /* What a message for these queues counts of that. */

@@ -142,8 +142,11 @@ void store_receive(struct store *store);
 void store_submit(struct store *store, struct now now, bool input_waits);
 /* When store_submit() must be called though nothing else happens; UINT64_MAX: never. */
 uint64_t store_due_ms(const struct store *store);
-/* More is waiting to be written than there should be: publishers to durable queues must not be read. */
-bool store_is_full(const struct store *store);
+/* More is waiting to be written than there should be, though the writer gets what it can take now: whatever
+ * appends much must wait. Between two units only. */
+bool store_is_behind(struct store *store, struct now now);
+/* So it is, or space is short: publishers to durable queues must not be read. */
+bool store_is_full(struct store *store, struct now now);
 /* Asks the helper thread for ops.free_space. low: little is free, so from now on files without use go and others
  * are compacted sooner than usual; to be called again, about once a second, while that is so and once when it
  * is over. */

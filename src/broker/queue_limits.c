@@ -62,19 +62,21 @@ static void
 trim(struct queue *q)
 {
 	struct broker *broker = q->vhost->broker;
+	bool full = false;
 	uint32_t n = 0;
 
 	if (is_over(q, 0, 0))
 		queue_hand_out(q);
-	while (n < TRIM_MAX && is_over(q, 0, 0) && q->ready_count > 0 && queue_may_bury_first(q)) {
+	while (n < TRIM_MAX && is_over(q, 0, 0) && q->ready_count > 0 && queue_may_bury_first(q) &&
+	       !(full = broker_store_behind(broker))) {
 		struct entry entry = window_pop(q);
 
 		queue_bury(q, &entry, DEATH_MAXLEN);
 		n++;
 	}
-	if (n == TRIM_MAX && is_over(q, 0, 0))
+	if ((full || n == TRIM_MAX) && is_over(q, 0, 0))
 		deadline_set(broker->deadlines, &q->life->trim,
-			     broker->now.monotonic_ms + (broker_store_full(broker) ? FULL_MS : 0));
+			     broker->now.monotonic_ms + (full ? FULL_MS : 0));
 	else if (queue_is_behind(q))
 		queue_read_dying(q);
 	else if (is_over(q, 0, 0))

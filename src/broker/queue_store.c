@@ -168,10 +168,13 @@ queue_may_deliver(struct queue *q)
 bool
 broker_store_full(struct broker *broker)
 {
-	if (broker->store == NULL || !store_is_full(broker->store))
-		return false;
-	store_submit(broker->store, broker->now, true);
-	return store_is_full(broker->store);
+	return broker->store != NULL && store_is_full(broker->store, broker->now);
+}
+
+bool
+broker_store_behind(struct broker *broker)
+{
+	return broker->store != NULL && store_is_behind(broker->store, broker->now);
 }
 
 uint64_t

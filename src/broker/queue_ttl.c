@@ -20,6 +20,7 @@
 
 /* So many die in one go, then others have their turn. */
 #define EXPIRE_MAX 1000
+#define EXPIRE_OCTETS (64 * 1024 * 1024)
 /* Looking for messages in the middle of a queue takes a walk over its blocks: a long queue is looked at less
  * often. */
 #define LONG_QUEUE 4096
@@ -204,7 +205,9 @@ expire_first(struct queue *q)
 {
 	uint32_t n = 0;
 
-	for (; n < EXPIRE_MAX && q->ready_count > 0 && queue_may_bury_first(q); n++) {
+	for (; n < EXPIRE_MAX && q->ready_count > 0 && queue_may_bury_first(q) &&
+	       !broker_store_behind(q->vhost->broker);
+	     n++) {
 		struct entry entry = *window_first(q);
 
 		if (limit_of(q, entry.message->time_ms) > q->vhost->broker->now.wall_ms)
@@ -213,6 +216,15 @@ expire_first(struct queue *q)
 		queue_bury(q, &entry, DEATH_EXPIRED);
 	}
 	return n;
+}
+
+/* All of them may become dead letters in one batch. */
+static uint32_t
+expire_most(const struct queue *q)
+{
+	uint64_t octets = q->ready_count == 0 ? 0 : q->body_bytes / q->ready_count;
+
+	return (uint32_t)max_u64(1, min_u64(EXPIRE_MAX, EXPIRE_OCTETS / (octets + 1)));
 }
 
 static int
@@ -237,10 +249,11 @@ expire_own(struct queue *q)
 	struct queue_life *life = q->life;
 	uint64_t qseqs[EXPIRE_MAX];
 	struct entry entries[EXPIRE_MAX];
+	uint32_t most = expire_most(q);
 	uint32_t n = 0;
 	uint32_t found;
 
-	while (n < EXPIRE_MAX && life->own_count > 0 &&
+	while (n < most && life->own_count > 0 &&
 	       life->own[0].deadline_ms <= q->vhost->broker->now.wall_ms)
 		qseqs[n++] = heap_pop(life).qseq;
 	if (n == 0)
@@ -260,7 +273,7 @@ run(struct queue *q)
 {
 	uint32_t n;
 
-	if (broker_store_full(q->vhost->broker))
+	if (broker_store_behind(q->vhost->broker))
 		return false;
 	n = expire_first(q) + expire_own(q);
 	if (n > 0)
@@ -275,7 +288,7 @@ ttl_on_deadline(struct deadline *deadline, uint64_t now_ms)
 	struct broker *broker = q->vhost->broker;
 
 	run(q);
-	if (broker_store_full(broker))
+	if (broker_store_behind(broker))
 		deadline_set(broker->deadlines, deadline, now_ms + FULL_MS);
 	else if (queue_must_read(q) && first_limit(q) <= broker->now.wall_ms)
 		queue_read_dying(q); // and then it goes on

@@ -76,6 +76,8 @@ void unacked_fini(struct unacked *unacked);
 /* Adds one behind all others (its tag is higher); the slot is the caller's to fill, valid until the
  * next add. */
 struct unacked_slot *unacked_add(struct unacked *unacked, uint64_t tag);
+/* The oldest unsettled slot, NULL when there is none. */
+struct unacked_slot *unacked_first(const struct unacked *unacked);
 /* The unsettled slot of the tag, NULL when there is none. */
 struct unacked_slot *unacked_find(const struct unacked *unacked, uint64_t tag);
 /* Calls settle for each unsettled slot up to and including tag, oldest first, and frees them.
@@ -194,8 +196,9 @@ struct channel {
 	uint32_t consumer_prefetch; // limit of consumers to come (basic.qos global=false)
 	struct prefetch prefetch;   // shared by all its consumers (basic.qos global=true)
 	uint64_t next_tag;	    // delivery tag of the next delivery, from 1
-	struct list turns;	    // its consumers, the one that was served longest ago in front
-	struct map consumers;	    // struct consumer by tag
+	uint64_t reject_upto; // the rejection that is held is of tags up to this one; 0: none is
+	struct list turns;    // its consumers, the one that was served longest ago in front
+	struct map consumers; // struct consumer by tag
 	struct unacked unacked;
 	struct ack_timeout *timeout; // owns; NULL until something can be unacked for too long
 	struct confirm confirm;

@@ -94,6 +94,25 @@ slot_to_tx(void *context, struct unacked_slot *slot)
 		tx_settle(visit->channel, slot, visit->how);
 }
 
+/* Rejections may be dead letters, which the disk must keep up with: when it does not the rest waits, and so does
+ * the input behind it. */
+static void
+reject_upto(struct channel *channel, uint64_t tag)
+{
+	const struct unacked_slot *slot;
+
+	channel->reject_upto = 0;
+	while ((slot = unacked_first(&channel->unacked)) != NULL && slot->tag <= tag) {
+		if (unlikely(broker_store_behind(channel_broker(channel)))) {
+			channel->reject_upto = tag;
+			connection_hold_frame(channel->connection,
+					      channel_broker(channel)->stable + 1);
+			return;
+		}
+		settle_now(channel, slot->tag, SETTLE_REJECT);
+	}
+}
+
 static void
 settle_upto(struct channel *channel, uint64_t tag, enum settle how)
 {
@@ -101,6 +120,8 @@ settle_upto(struct channel *channel, uint64_t tag, enum settle how)
 
 	if (channel->tx != NULL)
 		unacked_visit(&channel->unacked, tag, slot_to_tx, &visit);
+	else if (how == SETTLE_REJECT)
+		reject_upto(channel, tag);
 	else
 		unacked_settle_upto(&channel->unacked, tag, settle_functions[how], channel);
 }
@@ -110,8 +131,13 @@ settle_tags(struct channel *channel, uint64_t tag, bool multiple, enum settle ho
 {
 	struct unacked_slot *slot;
 
+	if (channel->reject_upto != 0) {
+		reject_upto(channel, channel->reject_upto);
+		return NULL;
+	}
 	if (multiple && tag == 0) {
-		settle_upto(channel, UINT64_MAX, how);
+		/* not of what is delivered while it is held */
+		settle_upto(channel, channel->next_tag - 1, how);
 		return NULL;
 	}
 	slot = unacked_find(&channel->unacked, tag);

@@ -110,6 +110,14 @@ unacked_add(struct unacked *u, uint64_t tag)
 	return slot;
 }
 
+struct unacked_slot *
+unacked_first(const struct unacked *u)
+{
+	struct unacked_block *block = u->count == 0 ? NULL : u->blocks[u->first];
+
+	return block == NULL ? NULL : &block->slots[block->first];
+}
+
 /* The index of the block that may hold the tag. There must be blocks. */
 static uint32_t
 block_of(const struct unacked *u, uint64_t tag)

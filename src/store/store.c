@@ -179,10 +179,18 @@ store_receive(struct store *store)
 }
 
 bool
-store_is_full(const struct store *store)
+store_is_behind(struct store *store, struct now now)
 {
-	return store->short_of_space || ((store->spare == NULL || store->waits_for_segment) &&
-					 store->filling->size >= store->options.buffer_size);
+	if (store->filling->size < store->options.buffer_size)
+		return false;
+	store_submit(store, now, true);
+	return store->filling->size >= store->options.buffer_size;
+}
+
+bool
+store_is_full(struct store *store, struct now now)
+{
+	return store->short_of_space || store_is_behind(store, now);
 }
 
 uint64_t

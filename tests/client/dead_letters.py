@@ -280,6 +280,38 @@ def case_long_bounded_log_on_disk(broker):
     bounded_log(broker, "dl.log.long", 30000, 10000, True)
 
 
+# Far more rejected at once than the store writes together.
+
+
+def case_one_nack_of_all(broker):
+    """What is delivered while the dead letters are written is not of it."""
+    jobs, later = 20000, 50
+    connection = connect(broker)
+    channel, publisher = connection.channel(), connect(broker).channel()
+    channel.queue_declare("dl.buried", durable=True)
+    channel.queue_declare("dl.many", durable=True, arguments=dead_letters_to("dl.buried"))
+    for number in range(jobs):
+        publisher.basic_publish("", "dl.many", b"%d %s" % (number, b"x" * 2000), pika.BasicProperties(delivery_mode=2))
+    got = []
+    channel.basic_consume("dl.many", lambda *delivery: got.append(delivery))
+    while len(got) < jobs:
+        connection.process_data_events(ANSWER_LIMIT_S)
+    channel.basic_nack(0, multiple=True, requeue=False)
+    publish_confirmed(publisher, "dl.many", range(later))
+    while len(got) < jobs + later:
+        connection.process_data_events(ANSWER_LIMIT_S)
+    lib.await_true("all are dead", lambda: count(publisher, "dl.buried") == jobs)
+    channel.basic_ack(got[-1][1].delivery_tag, multiple=True)
+    channel.basic_cancel(channel.consumer_tags[0])
+    assert count(channel, "dl.many") == 0 and count(channel, "dl.buried") == jobs
+    numbers = [int(body.split(b" ")[0]) for _, _, body in taken(channel, "dl.buried", jobs)]
+    assert numbers == list(range(jobs))
+    for queue in ("dl.many", "dl.buried"):
+        channel.queue_delete(queue)
+    publisher.connection.close()
+    connection.close()
+
+
 # A full queue that tells its publishers.
 
 

@@ -127,12 +127,12 @@ START_TEST(test_it_is_full_while_too_much_waits)
 	store_fixture_define(&f, 1, 1);
 	store_fixture_submit(&f, false);
 	for (uint32_t size = 0; size < f.options.buffer_size; size += 16 * 1024) {
-		ck_assert(!store_is_full(f.store));
+		ck_assert(!store_is_full(f.store, f.now));
 		store_fixture_publish(&f, &queue, 1, 16 * 1024);
 	}
-	ck_assert(store_is_full(f.store));
+	ck_assert(store_is_full(f.store, f.now));
 	store_fixture_flush(&f);
-	ck_assert(!store_is_full(f.store));
+	ck_assert(!store_is_full(f.store, f.now));
 }
 END_TEST
 

@@ -574,7 +574,7 @@ fail_to_seal(void)
 			      .kind = SIM_TRUNCATE, .at = 1, .for_ever = true, .error = -ENOSPC});
 	help();
 	ck_assert(f.is_short);
-	ck_assert(store_is_full(f.store));
+	ck_assert(store_is_full(f.store, f.now));
 	ck_assert(!f.failed);
 	return queue;
 }
@@ -600,7 +600,7 @@ START_TEST(test_segment_without_room_for_its_index_is_sealed_later)
 	ck_assert(f.is_short);
 	help();
 	ck_assert(!f.is_short);
-	ck_assert(!store_is_full(f.store));
+	ck_assert(!store_is_full(f.store, f.now));
 	ck_assert_uint_eq(f.short_calls, 2);
 	publish_flushed(queue, 40, 1000);
 	store_fixture_read_out(&f, queue, 10, 100000);

@@ -268,7 +268,7 @@ run_short(struct store_fixture *f, uint32_t queue)
 		settle(f);
 	}
 	ck_assert(f->is_short);
-	ck_assert(store_is_full(f->store));
+	ck_assert(store_is_full(f->store, f->now));
 	for (unsigned i = 0; i < 40; i++) {
 		size_t message = store_fixture_publish(f, &queue, 1, 900);
 
@@ -288,7 +288,7 @@ run_on(struct store_fixture *f)
 	settle(f);
 	ck_assert(!f->failed);
 	ck_assert(!f->is_short);
-	ck_assert(!store_is_full(f->store));
+	ck_assert(!store_is_full(f->store, f->now));
 	ck_assert_uint_eq(f->ledger.stable, store_fixture_last_lsn(f));
 	ck_assert_uint_eq(f->short_calls, 2);
 	check_recovery(f, 1);

@@ -399,7 +399,7 @@ START_TEST(test_short_of_space_and_back)
 		store_fixture_flush(&f);
 		ck_assert_uint_lt(++rounds, 100);
 	}
-	ck_assert(store_is_full(f.store));
+	ck_assert(store_is_full(f.store, f.now));
 	/* what is in the files that are there still gets in */
 	store_fixture_ack(&f, 0, 0, ACK_CONSUMED);
 	store_fixture_flush(&f);
@@ -411,7 +411,7 @@ START_TEST(test_short_of_space_and_back)
 	store_fixture_submit(&f, false);
 	store_fixture_work(&f);
 	ck_assert(!f.is_short);
-	ck_assert(!store_is_full(f.store));
+	ck_assert(!store_is_full(f.store, f.now));
 	ck_assert_uint_eq(f.short_calls, 2);
 	ck_assert(!f.failed);
 	store_fixture_publish(&f, &queue, 1, 10 * 1024);
