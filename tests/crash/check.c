@@ -222,7 +222,7 @@ static void
 print_entries(const char *name, unsigned n)
 {
 	static const char *const kinds[] = {"?",	"sent",	 "confirmed", "refused",
-					    "received", "acked", "requeued"};
+					    "received", "acked", "requeued",  "rejected"};
 	FILE *ledger = ledger_open(name, n, "r");
 	struct entry entry;
 

@@ -4,6 +4,9 @@
  * is acknowledged with multiple, or one by one out of order, some with requeue and some by reject; so marks
  * have holes, and messages of several queues are settled in one and open in another. After SIGTERM it ends
  * when the queue is empty and everything is settled.
+ *
+ * With deaths (deaths.c) the consumer of the work queue rejects one in three, and that of the dead ones is slow on half
+ * of its connections (--rate), so that at a kill some have just come and others lie there.
  */
 #include "crash/ledger.h"
 
@@ -15,6 +18,7 @@
 #define GROUP 50      // settled at once at most
 #define REQUEUE_IN 20 // one of so many that come for the first time is given back
 #define REJECT_IN 20  // one of so many is rejected, not acknowledged
+#define DEATH_IN 3    // the same with deaths, of the groups too
 #define IDLE_MS 20    // after which everything is settled
 #define QUIET_TIMES 3 // so often idle and empty, and the queue is drained
 #define CHANNEL 1
@@ -24,6 +28,7 @@ struct open_delivery {
 	uint64_t number;
 	uint16_t publisher;
 	bool redelivered;
+	uint8_t queues; // as in its entry
 };
 
 static struct {
@@ -36,6 +41,9 @@ static struct {
 	uint16_t connection; // counted from 1
 	uint64_t received;   // deliveries of all connections
 	uint64_t last_us;    // when the last delivery came, or the connection was made
+	uint64_t began_us;   // when the connection was made
+	uint64_t taken;	     // deliveries of this connection
+	bool slow;	     // it keeps to --rate
 	unsigned quiet;	     // so often it was idle and empty since the last delivery
 } consumer;
 
@@ -44,7 +52,7 @@ note(enum entry_kind kind, const struct open_delivery *delivery)
 {
 	ledger_write(consumer.ledger, (struct entry){
 					      .kind = (uint8_t)kind,
-					      .queues = (uint8_t)(1 << options.id),
+					      .queues = delivery->queues,
 					      .redelivered = delivery->redelivered,
 					      .publisher = delivery->publisher,
 					      .connection = consumer.connection,
@@ -54,6 +62,13 @@ note(enum entry_kind kind, const struct open_delivery *delivery)
 
 /* ---- settling; each is false when the connection is lost ---- */
 
+/* Whether what is settled now is to die. */
+static bool
+is_to_die(void)
+{
+	return options.life && options.id == WORK_QUEUE && random_below(DEATH_IN) == 0;
+}
+
 /* Written to the ledger before it is sent: what may have been settled need not come again. */
 static bool
 settle_group(void)
@@ -61,9 +76,12 @@ settle_group(void)
 	if (!consumer.open_count)
 		return true;
 	uint64_t last = consumer.open[consumer.open_count - 1].tag;
+	bool dies = is_to_die();
 	for (unsigned i = 0; i < consumer.open_count; i++)
-		note(ENTRY_ACKED, &consumer.open[i]);
+		note(dies ? ENTRY_REJECTED : ENTRY_ACKED, &consumer.open[i]);
 	consumer.open_count = 0;
+	if (dies)
+		return was_sent(amqp_basic_nack(consumer.conn, CHANNEL, last, 1, 0));
 	return was_sent(amqp_basic_ack(consumer.conn, CHANNEL, last, 1));
 }
 
@@ -77,8 +95,12 @@ settle_one(unsigned i)
 		note(ENTRY_REQUEUED, &delivery);
 		return was_sent(amqp_basic_nack(consumer.conn, CHANNEL, delivery.tag, 0, 1));
 	}
+	if (is_to_die()) {
+		note(ENTRY_REJECTED, &delivery);
+		return was_sent(amqp_basic_reject(consumer.conn, CHANNEL, delivery.tag, 0));
+	}
 	note(ENTRY_ACKED, &delivery);
-	if (random_below(REJECT_IN) == 0)
+	if (!options.life && random_below(REJECT_IN) == 0)
 		return was_sent(amqp_basic_reject(consumer.conn, CHANNEL, delivery.tag, 0));
 	return was_sent(amqp_basic_ack(consumer.conn, CHANNEL, delivery.tag, 0));
 }
@@ -110,15 +132,19 @@ take(const amqp_envelope_t *envelope)
 	struct open_delivery delivery = {
 		.tag = envelope->delivery_tag,
 		.redelivered = envelope->redelivered != 0,
+		.queues = (uint8_t)(1 << options.id),
 	};
 
 	if (!body_read(envelope->message.body, &delivery.publisher, &delivery.number))
 		fault("a body that nobody has sent, %zu octets", envelope->message.body.len);
+	if (options.life && options.id == DEAD_QUEUE)
+		delivery.queues = (uint8_t)(1 << died_in(&envelope->message.properties));
 	if (consumer.open_count == PREFETCH)
 		fault("more than %d deliveries at once", PREFETCH);
 	note(ENTRY_RECEIVED, &delivery);
 	consumer.open[consumer.open_count++] = delivery;
 	consumer.received++;
+	consumer.taken++;
 	consumer.last_us = now_us();
 	consumer.quiet = 0;
 	return settle_some();
@@ -138,12 +164,22 @@ take_other(void)
 	return status == AMQP_STATUS_TIMEOUT;
 }
 
+/* A consumer that is to be slow. */
+static void
+be_slow(void)
+{
+	while (!stopping() && consumer.slow &&
+	       consumer.taken * 1000000 > (now_us() - consumer.began_us) * options.rate)
+		sleep_us(1000);
+}
+
 static bool
 take_next(bool *idle)
 {
 	const struct timeval limit = {.tv_usec = IDLE_MS * 1000};
 	amqp_envelope_t envelope;
 
+	be_slow();
 	amqp_maybe_release_buffers(consumer.conn);
 	amqp_rpc_reply_t reply = amqp_consume_message(consumer.conn, &envelope, &limit, 0);
 	*idle = reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION &&
@@ -201,10 +237,19 @@ is_drained(void)
 static bool
 connect_and_consume(void)
 {
-	consumer.conn = stopping() ? connect_once() : connect_again();
+	amqp_connection_state_t (*make)(void) = stopping() ? connect_once : connect_again;
+
+	if (options.life)
+		consumer.conn = connect_in_life(make, &consumer.connection);
+	else
+		consumer.conn = make();
 	if (!consumer.conn)
 		return false;
-	consumer.connection++;
+	if (!options.life)
+		consumer.connection++;
+	consumer.slow = options.rate && random_below(2);
+	consumer.taken = 0;
+	consumer.began_us = now_us();
 	consumer.open_count = 0;
 	consumer.group = random_below(2) ? 1 + random_below(GROUP) : 0;
 	consumer.last_us = now_us();

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the crash campaigns in which the broker is killed (-9): under load, and behind tx.commit."""
+import os
 import random
 import re
 import time
 
-from victim import Crew, Fault, Victim
+from victim import Crew, Fault, Victim, lib
 
 SHORTEST_S = 0.05
 WHILE_STARTING = 0.2  # the share of kills that are followed by another one while the broker starts
@@ -73,6 +74,66 @@ class load:
             proofs.add("load: definitions that were answered stand", True)
             proofs.add_check(crew, "load")
             stop_and_look(crew, victim, proofs, "load")
+
+
+class deaths:
+    """Dead letters: one queue whose consumer rejects, a bounded one that nobody reads, and the one of the dead."""
+
+    RATE = 4000  # of each publisher; more would die than the slow consumer of the dead can see in the end
+    DEAD_RATE = 1500
+
+    @staticmethod
+    def limit_s(options):
+        return 180 + int(options.deaths * (options.longest + 6))
+
+    @staticmethod
+    def run(options, proofs):
+        chance, times = random.Random(options.seed + 2), kill_times(options)
+        victim = Victim(options.settings)
+        with victim, Crew(options, victim) as crew:
+            crew.common += ["--life", victim.life_file]
+            crew.run("declare-deaths")
+            crew.add("consumer", 0)
+            crew.add("consumer", 2, rate=deaths.DEAD_RATE)
+            for number in range(2):
+                crew.add("publisher", number, rate=min(options.rate, deaths.RATE))
+            kills = 0
+            while kills < options.deaths:
+                watch(crew, victim, next(times))
+                kills += kill_and_restart(crew, victim, chance)
+            watch(crew, victim, SETTLE_S)
+            deaths.drain(crew)
+            proofs.add("deaths: every end of the broker was ours", victim.kills == kills,
+                       f"{kills} kills; {victim.times()}")
+            deaths.add_check(crew, proofs)
+            stop_and_look(crew, victim, proofs, "deaths")
+
+    @staticmethod
+    def drain(crew):
+        """The publishers await their confirms; then the queues in which messages die are emptied, then that of the dead."""
+        work, dead = crew.of("consumer")
+        crew.end(crew.of("publisher"))
+        crew.end([work])
+        bounded = crew.add("consumer", 1)
+        lib.await_true("it has begun", lambda: os.path.exists(os.path.join(crew.dir, "consumer-1")))
+        crew.end([bounded])
+        crew.end([dead])
+
+    @staticmethod
+    def add_check(crew, proofs):
+        counts, complaints = crew.check_as("check-deaths")
+        print(complaints, end="")
+        proofs.add("deaths: confirmed messages are in their queue or a dead letter",
+                   counts["lost"] == 0 and counts["owed"] > 0,
+                   f"sent {counts['sent']}, confirmed {counts['confirmed']}, lost {counts['lost']} of {counts['owed']}")
+        proofs.add("deaths: none is in both places, and none dies twice",
+                   counts["both"] + counts["again"] + counts["as-new"] + counts["unasked"] == 0,
+                   f"rejected {counts['rejected']}, their letters {counts['rejected-letters']}, of dropped ones "
+                   f"{counts['dropped-letters']}; came again {counts['repeated']}, of that after a death that was undone "
+                   f"{counts['undone']}; both {counts['both']}, again {counts['again']}, as new {counts['as-new']}, "
+                   f"unasked {counts['unasked']}")
+        proofs.add("deaths: dead letters come in order and whole", counts["disordered"] + counts["strange"] == 0,
+                   f"out of order {counts['disordered']}, strange {counts['strange']}")
 
 
 class transactions:

@@ -195,22 +195,19 @@ static const struct role {
 	{"consumer", consumer_run, "consumes queue --id; after SIGTERM until it is empty"},
 	{"transactor", transactor_run, "--count times kills the broker behind a tx.commit"},
 	{"definer", definer_run, "declares, binds and deletes; looks what is there after a kill"},
+	{"declare-deaths", declare_deaths_run, "the same, with dead letters"},
+	{"check-deaths", check_deaths_run, "compares the ledgers of a part with dead letters"},
 	{"check", check_run, "compares the ledgers in --dir"},
 	{"dump", dump_run, "prints the ledgers in --dir"},
 };
 
 static const struct option long_options[] = {
-	{"dir", required_argument, NULL, 'd'},
-	{"port", required_argument, NULL, 'p'},
-	{"id", required_argument, NULL, 'i'},
-	{"window", required_argument, NULL, 'w'},
-	{"rate", required_argument, NULL, 'r'},
-	{"size", required_argument, NULL, 's'},
-	{"large", required_argument, NULL, 'l'},
-	{"count", required_argument, NULL, 'c'},
-	{"seed", required_argument, NULL, 'S'},
-	{"pid-file", required_argument, NULL, 'P'},
-	{NULL, 0, NULL, 0},
+	{"dir", required_argument, NULL, 'd'},	 {"port", required_argument, NULL, 'p'},
+	{"id", required_argument, NULL, 'i'},	 {"window", required_argument, NULL, 'w'},
+	{"rate", required_argument, NULL, 'r'},	 {"size", required_argument, NULL, 's'},
+	{"large", required_argument, NULL, 'l'}, {"count", required_argument, NULL, 'c'},
+	{"seed", required_argument, NULL, 'S'},	 {"pid-file", required_argument, NULL, 'P'},
+	{"life", required_argument, NULL, 'L'},	 {NULL, 0, NULL, 0},
 };
 
 static void
@@ -218,9 +215,9 @@ usage(void)
 {
 	fprintf(stderr, "usage: ledger ROLE [--dir DIR] [--port PORT] [--id N] [--window N] "
 			"[--rate N] [--size N] [--large N] [--count N] [--seed N] "
-			"[--pid-file FILE]\n");
+			"[--pid-file FILE] [--life FILE]\n");
 	for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
-		fprintf(stderr, "  %-10s  %s\n", roles[i].name, roles[i].help);
+		fprintf(stderr, "  %-14s  %s\n", roles[i].name, roles[i].help);
 	exit(2);
 }
 
@@ -259,6 +256,9 @@ take_option(int option)
 		break;
 	case 'P':
 		options.pid_file = optarg;
+		break;
+	case 'L':
+		options.life = optarg;
 		break;
 	default:
 		usage();

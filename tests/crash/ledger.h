@@ -32,16 +32,18 @@ enum entry_kind {
 	ENTRY_REFUSED = 3,   // it came: basic.nack
 	ENTRY_RECEIVED = 4,  // by the consumer of one queue; redelivered as it came
 	ENTRY_ACKED = 5,     // the consumer has sent basic.ack, or basic.reject without requeue
-	ENTRY_REQUEUED = 6   // the consumer has sent basic.nack with requeue
+	ENTRY_REQUEUED = 6,  // the consumer has sent basic.nack with requeue
+	ENTRY_REJECTED =
+		7 // it has sent basic.reject or nack without requeue, in a part with deaths
 };
 
 struct entry {
-	uint8_t kind;	     // enum entry_kind
-	uint8_t queues;	     // bit n: it was routed to queue n
+	uint8_t kind;	// enum entry_kind
+	uint8_t queues; // bit n: it was routed to queue n, or of a dead letter, it died in queue n
 	uint8_t persistent;  // delivery mode 2
 	uint8_t redelivered; // the mark on the delivery
 	uint16_t publisher;
-	uint16_t connection; // of the consumer, counted from 1
+	uint16_t connection; // of the consumer, counted from 1; with deaths the life of the broker
 	uint64_t number;
 };
 
@@ -65,6 +67,8 @@ struct options {
 	unsigned count;	      // of what the role does before it ends; 0: until SIGTERM
 	uint64_t seed;	      // of its random choices
 	const char *pid_file; // where the transactor finds whom to kill
+	const char *
+		life; // a part with deaths (deaths.c): where the number of the broker's life stands
 };
 
 extern struct options options;
@@ -91,6 +95,8 @@ int consumer_run(void);
 int transactor_run(void);
 int definer_run(void);
 int check_run(void);
+int declare_deaths_run(void);
+int check_deaths_run(void);
 int dump_run(void);
 
 /* ---- messages ---- */
@@ -99,6 +105,18 @@ int dump_run(void);
 amqp_bytes_t body_make(uint16_t publisher, uint64_t number, size_t size);
 /* False when the octets are not those that body_make() made for any message. */
 bool body_read(amqp_bytes_t body, uint16_t *publisher, uint64_t *number);
+/* ---- deaths (deaths.c) ---- */
+
+#define WORK_QUEUE 0	// its consumer rejects some
+#define BOUNDED_QUEUE 1 // what is too much for it dies
+#define DEAD_QUEUE 2	// gets what died in the others
+#define BOUNDED_LENGTH 3000
+
+/* In which queue a dead letter died, as it says; a fault when it says something else than it must. */
+unsigned died_in(const amqp_basic_properties_t *properties);
+/* connect_again() or connect_once(), and in which life of the broker that is. */
+amqp_connection_state_t connect_in_life(amqp_connection_state_t (*make)(void), uint16_t *life);
+
 /* Fills in "crash.queue.N". */
 void queue_name(char name[32], unsigned queue);
 

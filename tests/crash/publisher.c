@@ -55,9 +55,10 @@ random_size(void)
 static bool
 publish_one(void)
 {
+	unsigned queues = options.life ? DEAD_QUEUE : QUEUES; // nobody publishes to the dead ones
 	struct entry entry = {
 		.kind = ENTRY_SENT,
-		.queues = (uint8_t)(1 + random_below((1 << QUEUES) - 1)),
+		.queues = (uint8_t)(1 + random_below((1U << queues) - 1)),
 		.persistent = random_below(TRANSIENT_IN) != 0,
 		.publisher = (uint16_t)options.id,
 		.number = publisher.next++,

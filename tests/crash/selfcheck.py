@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The part of the crash campaigns that needs no broker: ledgers with a fault in them, which "ledger check" must
-find, each by its name. Without it a campaign that proves nothing would look like one that found nothing.
+The part of the crash campaigns that needs no broker: ledgers with a fault in them, which "ledger check" and "ledger
+check-deaths" must find, each by its name. Without it a campaign that proves nothing would look like one that found nothing.
 """
 import os
 import struct
@@ -9,8 +9,8 @@ import subprocess
 
 from victim import QUEUES, lib
 
-SENT, CONFIRMED, REFUSED, RECEIVED, ACKED, REQUEUED = range(1, 7)
-FAULTS = ("lost", "as-new", "again", "disordered", "strange")
+SENT, CONFIRMED, REFUSED, RECEIVED, ACKED, REQUEUED, REJECTED = range(1, 8)
+FAULTS = ("lost", "as-new", "again", "disordered", "strange", "both", "unasked")
 
 
 def entry(kind, number, queues=1, persistent=1, redelivered=0, connection=0):
@@ -63,19 +63,59 @@ BOOKS = [
 ]
 
 
-def found_in(options, number, publisher, consumer):
-    """The faults that ledger check finds, by name."""
-    directory = os.path.join(lib.test_dir(), f"book-{number}")
+def rejected(number, life, **how):
+    return came(number, life, settled=False, **how) + [entry(REJECTED, number, connection=life)]
+
+
+def letter(number, life, origin=0, redelivered=0):
+    how = {"queues": 1 << origin, "connection": life}
+    return [entry(RECEIVED, number, redelivered=redelivered, **how), entry(ACKED, number, **how)]
+
+
+# What it is, the publisher's ledger, those of the work queue, of the bounded one and of the dead, the faults.
+DEATHS = [
+    ("rejected and acknowledged", sent(0, 1) + confirmed(0, 1), rejected(0, 1) + came(1), [], letter(0, 1), {}),
+    ("dropped and drained", sent(0, 1, queues=2) + confirmed(0, 1), [], came(1), letter(0, 1, origin=1), {}),
+    ("a letter that comes later", sent(0) + confirmed(0), rejected(0, 1), [], letter(0, 4), {}),
+    ("a rejection that was undone, and acknowledged", sent(0) + confirmed(0),
+     rejected(0, 1) + came(0, 2, redelivered=1), [], letter(0, 1), {}),
+    ("a rejection that was undone, and done again", sent(0) + confirmed(0),
+     rejected(0, 1) + rejected(0, 2, redelivered=1), [], letter(0, 1) + letter(0, 2), {}),
+    ("a drop that was undone, and done again", sent(0, queues=2) + confirmed(0), [], [],
+     letter(0, 1, origin=1) + letter(0, 2, origin=1), {}),
+    ("neither here nor there", sent(0) + confirmed(0), rejected(0, 1), [], [], {"lost": 1}),
+    ("dropped without a letter", sent(0, queues=2) + confirmed(0), [], [], [], {"lost": 1}),
+    ("the letter of the first death alone", sent(0) + confirmed(0),
+     rejected(0, 1) + rejected(0, 2, redelivered=1), [], letter(0, 1), {"lost": 1}),
+    ("not confirmed", sent(0), rejected(0, 1), [], [], {}),
+    ("acknowledged, and a letter", sent(0) + confirmed(0), rejected(0, 1) + came(0, 2, redelivered=1), [],
+     letter(0, 2, redelivered=1), {"both": 1}),
+    ("drained, and a letter", sent(0, queues=2) + confirmed(0), [], came(0, 2), letter(0, 3, origin=1), {"both": 1}),
+    ("a letter as new, without a new death", sent(0) + confirmed(0), rejected(0, 1), [], letter(0, 1) + letter(0, 2),
+     {"as-new": 1}),
+    ("two letters in one life", sent(0) + confirmed(0), rejected(0, 1) + rejected(0, 2, redelivered=1), [],
+     letter(0, 2) + letter(0, 2, redelivered=1), {"again": 1}),
+    ("a letter that nobody asked for", sent(0), came(0, 2), [], letter(0, 1), {"unasked": 1}),
+    ("dropped out of order", sent(0, 1, queues=2) + confirmed(0, 1), [], [],
+     letter(1, 1, origin=1) + letter(0, 1, origin=1), {"disordered": 1}),
+    ("a letter of a queue that it was not for", sent(0, queues=2), [], [], letter(0, 1), {"strange": 2}),
+]
+
+
+def found_in(options, role, name, publisher, *consumers):
+    """The faults that ledger finds in a role, by name."""
+    directory = os.path.join(lib.test_dir(), name)
     os.makedirs(directory)
-    books = {"publisher-0": publisher, "consumer-0": consumer}
-    books.update({f"consumer-{queue}": [] for queue in range(1, QUEUES)})
-    for name, entries in books.items():
-        with open(os.path.join(directory, name), "wb") as file:
+    books = {"publisher-0": publisher}
+    books.update({f"consumer-{queue}": [] for queue in range(QUEUES)})
+    books.update({f"consumer-{queue}": consumer for queue, consumer in enumerate(consumers)})
+    for book, entries in books.items():
+        with open(os.path.join(directory, book), "wb") as file:
             file.write(b"".join(entries))
-    done = subprocess.run([options.ledger, "check", "--dir", directory], capture_output=True,
+    done = subprocess.run([options.ledger, role, "--dir", directory], capture_output=True,
                           text=True, timeout=20, check=False)
     lines = [line.split() for line in done.stdout.splitlines() if not line.startswith("FAULT")]
-    counts = {name: int(n) for name, n in lines if name in FAULTS and n != "0"}
+    counts = {fault: int(n) for fault, n in lines if fault in FAULTS and n != "0"}
     if (done.returncode != 0) != bool(counts):
         counts["status"] = done.returncode
     return counts
@@ -91,8 +131,10 @@ class ledgers:
     @staticmethod
     def run(options, proofs):
         wrong = []
-        for number, (name, publisher, consumer, faults) in enumerate(BOOKS):
-            found = found_in(options, number, publisher, consumer)
-            if found != faults:
-                wrong.append(f"{name}: {found}, not {faults}")
-        proofs.add(f"ledgers: {len(BOOKS)} of them are judged rightly", not wrong, "; ".join(wrong))
+        for role, books in (("check", BOOKS), ("check-deaths", DEATHS)):
+            for number, (name, *ledgers_of_roles, faults) in enumerate(books):
+                found = found_in(options, role, f"{role}-{number}", *ledgers_of_roles)
+                if found != faults:
+                    wrong.append(f"{name}: {found}, not {faults}")
+        count = len(BOOKS) + len(DEATHS)
+        proofs.add(f"ledgers: {count} of them are judged rightly", not wrong, "; ".join(wrong))

@@ -22,8 +22,15 @@ class Fault(Exception):
     """Something that must never happen; the campaign ends."""
 
 
+def replace(path, text):
+    with open(path + ".new", "w", encoding="ascii") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+
+
 class Victim(lib.Broker):
-    """A broker whose end is always known to be ours. Its pid stands in pid_file while it accepts."""
+    """A broker whose end is always known to be ours. Its pid stands in pid_file while it accepts; which of its
+    lives comes next or is, in life_file."""
 
     def __init__(self, settings=None, environment=None, data=None):
         """With data its directory is made there."""
@@ -31,6 +38,7 @@ class Victim(lib.Broker):
         self.kills, self.restarts = 0, []
         self.environment = environment or {}
         self.pid_file = os.path.join(lib.test_dir(), "pid")
+        self.life_file, self.life = os.path.join(lib.test_dir(), "life"), 0
         os.environ.pop("PANNIER_URL", None)
         super().__init__(settings)
         if self.external:
@@ -40,6 +48,7 @@ class Victim(lib.Broker):
         if self.elsewhere:
             self.data = os.path.join(self.elsewhere, os.path.basename(self.data))
             os.makedirs(self.data, exist_ok=True)
+        self.begin_life()
         began = time.monotonic()
         os.environ.update(self.environment)
         try:
@@ -48,9 +57,12 @@ class Victim(lib.Broker):
             for name in self.environment:
                 del os.environ[name]
         self.restarts.append((time.monotonic() - began) * 1000)
-        with open(self.pid_file + ".new", "w", encoding="ascii") as file:
-            file.write(f"{self.process.pid}.")
-        os.rename(self.pid_file + ".new", self.pid_file)
+        replace(self.pid_file, f"{self.process.pid}.")
+
+    def begin_life(self):
+        """While it is down: who reads the same number before and after connecting is in that life."""
+        self.life += 1
+        replace(self.life_file, str(self.life))
 
     def forget_pid(self):
         if os.path.exists(self.pid_file):
@@ -69,6 +81,7 @@ class Victim(lib.Broker):
 
     def kill_while_starting(self, after_s):
         """Starts it and kills it so soon, whether it accepts or not."""
+        self.begin_life()
         starter = _Starter(self)
         time.sleep(after_s)
         starter.end()
@@ -180,21 +193,27 @@ class Crew:
         for number in range(publishers):
             self.add("publisher", number, **options)
 
+    def end(self, roles):
+        """Stops these and awaits their ends. What each said last."""
+        said = []
+        for role in roles:
+            role.stop()
+        for role in roles:
+            said.append(role.end().strip().split("\n")[-1])
+            print("     " + said[-1], flush=True)
+            self.roles.remove(role)
+        return said
+
     def end_load(self):
         """The publishers await their last confirms, then the consumers empty the queues. What each said."""
-        said = []
-        for name in ("definer", "publisher", "consumer"):
-            for role in self.of(name):
-                role.stop()
-            for role in self.of(name):
-                said.append(role.end().strip().split("\n")[-1])
-                print("     " + said[-1], flush=True)
-                self.roles.remove(role)
-        return said
+        return [said for name in ("definer", "publisher", "consumer") for said in self.end(self.of(name))]
 
     def check(self):
         """Compares the ledgers. The counts by name, and what was complained of."""
-        done = subprocess.run([self.program, "check", *self.common], stdin=subprocess.DEVNULL,
+        return self.check_as("check")
+
+    def check_as(self, role):
+        done = subprocess.run([self.program, role, *self.common], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=END_LIMIT_S, check=False)
         counts = {name: int(n) for name, n in re.findall(r"^([a-z-]+) (\d+)$", done.stdout, re.M)}
         if "strange" not in counts:
