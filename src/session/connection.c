@@ -515,6 +515,8 @@ on_input(struct conn *conn, struct bytes input)
 	}
 	if (c->published)
 		pauses_after_publish(c);
+	else if (unlikely(c->buried))
+		pauses_after_burial(c);
 	return used;
 }
 

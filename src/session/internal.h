@@ -446,6 +446,8 @@ struct connection {
 	uint8_t quirks;		     // enum client_quirk, or-ed
 	bool published;		     // since the last look: memory and consumers may want a pause
 	bool stored;		     // since the last look: the store got some of it
+	bool buried;		     // since the last look: it made dead letters, perhaps
+	bool waits_to_publish;	     // in session->waiting: a publisher
 	bool again;		     // the present frame is to be handled again after the hold
 	bool counted;		     // among the connections of its vhost and its user
 	uint16_t channel_max;	     // 0: no limit
@@ -534,6 +536,8 @@ void pauses_init(struct connection *connection);
 void pauses_end(struct connection *connection);
 /* What a connection that has just published may have to wait for. */
 void pauses_after_publish(struct connection *connection);
+/* The same for one that rejected: the records of dead letters need room in the store. */
+void pauses_after_burial(struct connection *connection);
 /* Holds input until lsn is stable, so that no frame behind the present one is handled before; then the
  * answer (NULL: none) goes out first. */
 void connection_hold(struct connection *connection, uint64_t lsn, uint16_t channel,

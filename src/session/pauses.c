@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why a connection's input stops for a while: an answer that waits for an lsn (the hold of
- * DECISIONS.md), a publisher while an alarm is on, ahead of the disk, of its consumers, or of what its queue drops.
+ * DECISIONS.md), a publisher while an alarm is on, ahead of the disk, of its consumers, or of what its queue drops, and
+ * a consumer whose rejections are ahead of the disk.
  */
 #include "broker/alarms.h"
 #include "internal.h"
@@ -106,9 +107,10 @@ connection_unblock(struct connection *c)
 /* ---- the store ---- */
 
 static void
-maybe_wait(struct connection *c)
+maybe_wait(struct connection *c, bool to_publish)
 {
 	if (!list_linked(&c->waiting) && broker_store_full(c->session->broker)) {
+		c->waits_to_publish = to_publish;
 		list_append(&c->session->waiting, &c->waiting);
 		conn_pause(c->conn, CONN_PAUSE_STORE);
 	}
@@ -178,16 +180,26 @@ pauses_after_publish(struct connection *c)
 	const struct route *route;
 
 	c->published = false;
+	c->buried = false;
 	c->session->published = true;
 	if (c->state == CONNECTION_RUNNING && !list_linked(&c->blocked) && must_block(c))
 		connection_block(c);
 	if (c->stored) {
 		c->stored = false;
-		maybe_wait(c);
+		maybe_wait(c, true);
 	}
 	route = channel == NULL ? NULL : publish_route(channel);
 	if (route != NULL)
 		maybe_yield(c, route);
+}
+
+/* While the disk is low the store is full for as long as it takes, and a consumer may be what gives room. */
+void
+pauses_after_burial(struct connection *c)
+{
+	c->buried = false;
+	if (!(c->session->broker->alarms & ALARM_DISK))
+		maybe_wait(c, false);
 }
 
 void

@@ -165,7 +165,8 @@ unblock_publishers(struct session *session)
 	}
 }
 
-/* Who waits for the store is not read, so it would not see the alarm: it is told now, like all others. */
+/* Who waits for the store is not read, so it would not see the alarm: it is told now, like all others. A
+ * consumer that does is no publisher and goes on. */
 static void
 block_waiting(struct session *session)
 {
@@ -174,7 +175,7 @@ block_waiting(struct session *session)
 	list_for_each_safe (&session->waiting, connection, struct connection, waiting) {
 		if (connection->state != CONNECTION_RUNNING)
 			continue;
-		if (!list_linked(&connection->blocked))
+		if (connection->waits_to_publish && !list_linked(&connection->blocked))
 			connection_block(connection);
 		connection_stop_waiting(connection);
 	}

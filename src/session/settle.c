@@ -51,8 +51,12 @@ slot_ack(void *context, const struct unacked_slot *slot)
 static void
 slot_reject(void *context, const struct unacked_slot *slot)
 {
+	struct channel *channel = context;
+
+	if (queue_settings(slot->queue)->dead_letters)
+		channel->connection->buried = true;
 	queue_reject(slot->queue, &slot->entry);
-	slot_release(context, slot);
+	slot_release(channel, slot);
 }
 
 static void

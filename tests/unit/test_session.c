@@ -403,6 +403,7 @@ START_TEST(test_disk_alarm_is_told_to_those_who_wait_for_the_store)
 {
 	struct client *told = connect_told();
 
+	told->connection->waits_to_publish = true;
 	list_append(&session->waiting, &told->connection->waiting);
 	conn_pause(told->connection->conn, CONN_PAUSE_STORE);
 	broker->alarms = ALARM_DISK;
