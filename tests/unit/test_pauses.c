@@ -141,14 +141,20 @@ tear_down(void)
 	disk_sim_free(&disk);
 }
 
+static void
+reject(uint64_t first, uint64_t last)
+{
+	for (uint64_t tag = first; tag <= last; tag++)
+		client_nack(worker, 1, tag, false, false);
+	run();
+}
+
 /* More letters than the store gathers, twice: the first batch is on its way, the second is full. */
 static void
 reject_too_much(void)
 {
-	client_nack(worker, 1, MESSAGES, true, false);
-	run();
-	client_nack(worker, 1, (uint64_t)2 * MESSAGES, true, false);
-	run();
+	reject(1, MESSAGES);
+	reject(MESSAGES + 1, (uint64_t)2 * MESSAGES);
 }
 
 static void
@@ -179,8 +185,7 @@ END_TEST
 /* Marks are small, and whoever acknowledges makes room. */
 START_TEST(test_who_acknowledges_does_not_wait)
 {
-	client_nack(worker, 1, MESSAGES, true, false);
-	run();
+	reject(1, MESSAGES);
 	client_ack(worker, 1, (uint64_t)2 * MESSAGES, true);
 	send_flow();
 	expect_flow_ok();
@@ -203,5 +208,31 @@ START_TEST(test_who_rejects_goes_on_while_the_disk_is_low)
 }
 END_TEST
 
+/* One rejection of more than the store gathers goes on when there is room; what is delivered meanwhile is not of
+ * it. */
+START_TEST(test_one_rejection_of_all_is_held)
+{
+	client_nack(worker, 1, 0, true, false);
+	run();
+	ck_assert(conn_paused(worker->connection->conn) & CONN_PAUSE_HOLD);
+	ck_assert_uint_lt(queue_message_count(find_queue("dead")), 2 * MESSAGES);
+	send_flow();
+	client_expect_nothing(worker);
+	client_publish(publisher, 1, "work", "later");
+	run();
+	client_expect(worker, 1, METHOD_basic_deliver);
+	(void)client_expect_content(worker, 1);
+	catch_up();
+	expect_flow_ok();
+	ck_assert_uint_eq(conn_paused(worker->connection->conn), 0);
+	ck_assert_uint_eq(queue_message_count(find_queue("dead")), 2 * MESSAGES);
+	client_ack(worker, 1, (uint64_t)2 * MESSAGES + 1, false);
+	send_flow();
+	catch_up();
+	expect_flow_ok();
+}
+END_TEST
+
 TESTS_WITH("pauses", set_up, tear_down, test_who_rejects_waits_for_the_store,
-	   test_who_acknowledges_does_not_wait, test_who_rejects_goes_on_while_the_disk_is_low)
+	   test_who_acknowledges_does_not_wait, test_who_rejects_goes_on_while_the_disk_is_low,
+	   test_one_rejection_of_all_is_held)
