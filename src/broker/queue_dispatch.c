@@ -19,20 +19,23 @@ queue_touch(struct queue *q)
 }
 
 static ALWAYS_INLINE void
+push_entry(struct queue *q, struct message *message)
+{
+	struct entry entry = {q->next_qseq++ << 16, message_ref(message)};
+
+	if (unlikely(q->flags & QUEUE_COLD))
+		cold_push_late(q, entry);
+	else
+		window_push(q, entry);
+	q->publish_count++;
+	queue_touch(q);
+}
+
+static NEVER_INLINE void
 push_entries(const struct route *route, struct message *message)
 {
-	for (uint32_t i = 0; i < route->count; i++) {
-		struct queue *q = route->queues[i];
-
-		struct entry entry = {q->next_qseq++ << 16, message_ref(message)};
-
-		if (unlikely(q->flags & QUEUE_COLD))
-			cold_push_late(q, entry);
-		else
-			window_push(q, entry);
-		q->publish_count++;
-		queue_touch(q);
-	}
+	for (uint32_t i = 0; i < route->count; i++)
+		push_entry(route->queues[i], message);
 }
 
 /* The same for a message that has a record for the durable ones among them. */
@@ -63,13 +66,22 @@ publish_stored(struct broker *broker, const struct route *route, struct message 
 	return result;
 }
 
-struct publish_result
-queue_publish_admitted(struct broker *broker, const struct route *route, struct message *message)
+static ALWAYS_INLINE struct publish_result
+publish(struct broker *broker, const struct route *route, struct message *message)
 {
 	if ((message->flags & MESSAGE_PERSISTENT) && broker->store != NULL)
 		return publish_stored(broker, route, message);
-	push_entries(route, message);
+	if (likely(route->count == 1))
+		push_entry(route->queues[0], message);
+	else
+		push_entries(route, message);
 	return (struct publish_result){0, false};
+}
+
+struct publish_result
+queue_publish_admitted(struct broker *broker, const struct route *route, struct message *message)
+{
+	return publish(broker, route, message);
 }
 
 /* A message has one record and one time; x-recent-history routes one again. */
@@ -83,12 +95,13 @@ publish_again(struct broker *broker, const struct route *route, const struct mes
 	return result;
 }
 
-static unsigned
+/* Of all queues of the route, of which there is one at least. */
+static ALWAYS_INLINE unsigned
 flags_of(const struct route *route)
 {
-	unsigned flags = 0;
+	unsigned flags = route->queues[0]->flags;
 
-	for (uint32_t i = 0; i < route->count; i++)
+	for (uint32_t i = 1; i < route->count; i++)
 		flags |= route->queues[i]->flags;
 	return flags;
 }
@@ -97,13 +110,15 @@ struct publish_result
 queue_publish(struct broker *broker, const struct route *route, struct message *message)
 {
 	assert_not_dispatching(broker);
+	if (unlikely(route->count == 0))
+		return (struct publish_result){0, false};
 	if (unlikely(message->time_ms != 0))
 		return publish_again(broker, route, message);
 	message->time_ms = broker->now.wall_ms;
 	if (unlikely((flags_of(route) & (QUEUE_LIMITED | QUEUE_TTL)) != 0 ||
 		     (message->flags & MESSAGE_HAS_EXPIRATION)))
 		return limits_publish(broker, route, message);
-	return queue_publish_admitted(broker, route, message);
+	return publish(broker, route, message);
 }
 
 void

@@ -162,7 +162,7 @@ look_at(struct queue *q, const struct message *message)
 		limits_enforce(q);
 }
 
-struct publish_result
+NEVER_INLINE struct publish_result
 limits_publish(struct broker *broker, const struct route *route, struct message *message)
 {
 	struct publish_result result = {0, false};
