@@ -38,6 +38,7 @@ struct broker_options {
 	uint32_t queue_max;		   // queues in all vhosts; UINT32_MAX: no limit
 	uint32_t exchange_max;		   // exchanges, predeclared ones too; UINT32_MAX: no limit
 	uint32_t consumer_max_per_channel; // UINT32_MAX: no limit
+	bool client_deaths_are_data; // an x-death that a client publishes is no history (false)
 	uint64_t
 		cache_size; // octets of stored messages at hand in queues that nobody takes from (8 MiB)
 };
@@ -239,11 +240,12 @@ struct route {
 /* ---- messages and entries ---- */
 
 enum message_flag {
-	MESSAGE_PERSISTENT = 1,	    // delivery mode 2
-	MESSAGE_HAS_CC = 2,	    // its headers hold more routing keys
-	MESSAGE_PAGED = 4,	    // it is a stub: its body is in a page file
-	MESSAGE_HAS_STUB = 8,	    // its body is in a page file as well
-	MESSAGE_HAS_EXPIRATION = 16 // it has a limit of its own on how long it waits
+	MESSAGE_PERSISTENT = 1,	     // delivery mode 2
+	MESSAGE_HAS_CC = 2,	     // its headers hold more routing keys
+	MESSAGE_PAGED = 4,	     // it is a stub: its body is in a page file
+	MESSAGE_HAS_STUB = 8,	     // its body is in a page file as well
+	MESSAGE_HAS_EXPIRATION = 16, // it has a limit of its own on how long it waits
+	MESSAGE_HAS_DEATHS = 32	     // it is a dead letter: its x-death was written here
 };
 
 struct page_file;

@@ -160,7 +160,8 @@ enum message_offset {
 
 enum stored_message_flag {
 	MESSAGE_EXTENDED = 1, // has the extension area
-	MESSAGE_CC = 2	      // its headers hold more routing keys
+	MESSAGE_CC = 2,	      // its headers hold more routing keys
+	MESSAGE_DEATHS = 4    // it is a dead letter: the broker wrote its x-death
 };
 
 /* A reference: which message of which queue this is. u48 queue id | u8 priority | u8 flags, u64 qseq, which

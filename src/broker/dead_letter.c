@@ -4,6 +4,10 @@
  * too often is published to the dead letter exchange of its queue, with a history of its deaths in the header
  * x-death: an array of tables, the latest death first, one for each queue and reason, counted.
  *
+ * A message that a client publishes with an x-death has a history too, as on RabbitMQ 3.13, or with
+ * client_deaths_are_data it has not, as on 4.x: then only what was written here counts (MESSAGE_HAS_DEATHS), and
+ * the first death replaces the headers that would speak of one.
+ *
  * A letter does not go to a queue in which the message has died before when since then no client has
  * rejected it: it would go round for ever.
  */
@@ -34,6 +38,7 @@ struct dying {
 	const struct queue *queue;
 	const struct message *message;
 	enum death death;
+	bool remembers;			    // what its headers say of deaths is true
 	struct basic_properties properties; // as it had them
 	struct bytes past;		    // values of its x-death; empty: it never died
 };
@@ -69,12 +74,18 @@ is_same_death(const struct dying *dying, const struct field *entry)
 static struct dying
 dying_of(const struct queue *q, const struct message *m, enum death death)
 {
-	struct dying dying = {.queue = q, .message = m, .death = death};
+	const struct broker_options *options = &q->vhost->broker->options;
+	struct dying dying = {
+		.queue = q,
+		.message = m,
+		.death = death,
+		.remembers = (m->flags & MESSAGE_HAS_DEATHS) || !options->client_deaths_are_data,
+	};
 	struct field past;
 	bool well = properties_decode(&dying.properties, message_properties(m));
 
 	assert(well);
-	if (table_find(dying.properties.headers, BYTES("x-death"), &past) &&
+	if (dying.remembers && table_find(dying.properties.headers, BYTES("x-death"), &past) &&
 	    past.class == FIELD_ARRAY)
 		dying.past = past.bytes;
 	return dying;
@@ -196,15 +207,19 @@ static const struct bytes first_names[] = {BYTES("x-first-death-reason"),
 static const struct bytes last_names[] = {BYTES("x-last-death-reason"), BYTES("x-last-death-queue"),
 					  BYTES("x-last-death-exchange")};
 
+static bool
+is_one_of(struct bytes name, const struct bytes names[3])
+{
+	return bytes_equal(name, names[0]) || bytes_equal(name, names[1]) ||
+	       bytes_equal(name, names[2]);
+}
+
 /* Whether the header is written anew. */
 static bool
-is_replaced(struct bytes name)
+is_replaced(const struct dying *dying, struct bytes name)
 {
-	bool replaced = bytes_equal(name, BYTES("x-death"));
-
-	for (size_t i = 0; i < countof(last_names); i++)
-		replaced |= bytes_equal(name, last_names[i]);
-	return replaced;
+	return bytes_equal(name, BYTES("x-death")) || is_one_of(name, last_names) ||
+	       (!dying->remembers && is_one_of(name, first_names));
 }
 
 static void
@@ -215,10 +230,10 @@ put_headers(const struct dying *dying, struct writer *w)
 	struct field field;
 
 	while (field_next(&iterator, &field))
-		if (!is_replaced(field.name))
+		if (!is_replaced(dying, field.name))
 			table_put_field(w, field.name, &field);
 	put_history(dying, w);
-	if (!table_find(headers, first_names[0], &field))
+	if (!dying->remembers || !table_find(headers, first_names[0], &field))
 		put_summary(dying, w, first_names);
 	put_summary(dying, w, last_names);
 }
@@ -258,7 +273,9 @@ make_letter(const struct dying *dying, struct bytes *headers)
 	content_header_encode(&properties, m->body_size, &w);
 	assert(!w.bad);
 	letter = message_new(settings->dead_exchange, key, bytes_of(header, (size_t)(w.p - header)),
-			     m->body_size, m->flags & (MESSAGE_PERSISTENT | MESSAGE_HAS_CC));
+			     m->body_size,
+			     (m->flags & (MESSAGE_PERSISTENT | MESSAGE_HAS_CC)) |
+				     MESSAGE_HAS_DEATHS);
 	if (m->body_size != 0)
 		memcpy(message_body_room(letter), message_body(m).p, m->body_size);
 	slab_free(table, room);

@@ -145,7 +145,8 @@ message_new_stored(const struct message_record *record)
 	memcpy(header + CONTENT_FIXED_SIZE, record->properties.p, record->properties.n);
 	m = message_new(record->exchange, record->key, bytes_of(header, size),
 			(uint32_t)record->body.n,
-			MESSAGE_PERSISTENT | (record->flags & MESSAGE_CC ? MESSAGE_HAS_CC : 0));
+			MESSAGE_PERSISTENT | (record->flags & MESSAGE_CC ? MESSAGE_HAS_CC : 0) |
+				(record->flags & MESSAGE_DEATHS ? MESSAGE_HAS_DEATHS : 0));
 	xfree(header);
 	m->time_ms = record->time_ms;
 	if (record->expiry_ms != 0)

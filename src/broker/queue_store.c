@@ -84,7 +84,8 @@ queue_store(struct broker *broker, const struct route *route, struct message *me
 		.expiry_ms =
 			message->flags & MESSAGE_HAS_EXPIRATION ? message_deadline(message) : 0,
 		.ref_count = count_durable(route),
-		.flags = message->flags & MESSAGE_HAS_CC ? MESSAGE_CC : 0,
+		.flags = (message->flags & MESSAGE_HAS_CC ? MESSAGE_CC : 0) |
+			 (message->flags & MESSAGE_HAS_DEATHS ? MESSAGE_DEATHS : 0),
 		.exchange = message_exchange(message),
 		.key = message_key(message),
 		.properties = message_properties(message),

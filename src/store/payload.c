@@ -155,7 +155,7 @@ message_record_decode(struct message_record *message, const struct record *recor
 		.ref_count = le32_load(p + MESSAGE_AT_REF_COUNT),
 		.flags = le16_load(p + MESSAGE_AT_FLAGS),
 	};
-	if ((message->flags & ~(MESSAGE_EXTENDED | MESSAGE_CC)) != 0)
+	if ((message->flags & ~(MESSAGE_EXTENDED | MESSAGE_CC | MESSAGE_DEATHS)) != 0)
 		return -ENOTSUP;
 	take(&reader, MESSAGE_AT_REFS);
 	message->refs = take(&reader, (uint64_t)message->ref_count * MESSAGE_REF_SIZE).p;

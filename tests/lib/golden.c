@@ -155,7 +155,8 @@ struct flag {
 	const char *name;
 };
 
-static const struct flag message_flags[] = {{MESSAGE_EXTENDED, "extended"}, {MESSAGE_CC, "cc"}};
+static const struct flag message_flags[] = {
+	{MESSAGE_EXTENDED, "extended"}, {MESSAGE_CC, "cc"}, {MESSAGE_DEATHS, "deaths"}};
 static const struct flag ref_flags[] = {{REF_DEADLINE, "deadline"}, {REF_DUE, "due"}};
 static const struct flag queue_flags[] = {{QUEUE_STATE_DELIVERED, "delivered"}};
 static const struct flag definition_flags[] = {

@@ -74,6 +74,7 @@ START_TEST(test_config_defaults_are_those_of_the_layers)
 	ck_assert_uint_eq(config.broker.yield_low, broker.yield_low);
 	ck_assert_uint_eq(config.broker.yield_ms, broker.yield_ms);
 	ck_assert_uint_eq(config.broker.message_size_max, broker.message_size_max);
+	ck_assert(config.broker.client_deaths_are_data == broker.client_deaths_are_data);
 	ck_assert_uint_eq(config.broker.queue_max, broker.queue_max);
 	ck_assert_uint_eq(config.broker.exchange_max, broker.exchange_max);
 	ck_assert_uint_eq(config.broker.consumer_max_per_channel, broker.consumer_max_per_channel);
@@ -215,6 +216,7 @@ START_TEST(test_config_values_reach_their_fields)
 		  "ssl_options.verify = verify_peer\nssl_cert_login_from = common_name\n"
 		  "ssl_cert_login_san_type = email\ncompat.product = RabbitMQ\n"
 		  "consumer_timeout = 31622400000\ncompat.consumer_timeout = close\n"
+		  "compat.x_death = 4\n"
 		  "debug.check = turn\nnode_name = n\nssl_options.ciphers.2 = B\n"
 		  "ssl_options.ciphers.10 = C\nssl_options.ciphers.1 = A\n");
 	ck_assert_uint_eq(config.heartbeat_s, 0);
@@ -232,6 +234,7 @@ START_TEST(test_config_values_reach_their_fields)
 	ck_assert_str_eq(config.product, "RabbitMQ");
 	ck_assert_uint_eq(config.consumer_timeout_ms, 31622400000);
 	ck_assert(config.consumer_timeout_closes);
+	ck_assert(config.broker.client_deaths_are_data);
 	ck_assert(config.debug_check);
 	ck_assert_str_eq(config.cluster_name, "n");
 	ck_assert_uint_eq(config.tls.ciphers.count, 3);

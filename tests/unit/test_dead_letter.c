@@ -183,41 +183,117 @@ START_TEST(test_deaths_are_counted)
 }
 END_TEST
 
+/* A message that died, as one that publishes it again would send it: its headers, which stand in table. */
+static struct bytes
+put_past(struct table *headers)
+{
+	struct writer *w = &headers->writer;
+	uint8_t *array;
+	uint8_t *table;
+
+	table_start(headers);
+	array = array_begin(w, BYTES("x-death"));
+	array_put_string(w, BYTES("no table"));
+	table = array_table_begin(w);
+	table_put_string(w, BYTES("queue"), BYTES("q"));
+	table_end(w, table);
+	table = array_table_begin(w);
+	table_put_long(w, BYTES("count"), 5);
+	table_put_string(w, BYTES("queue"), BYTES("other"));
+	table_put_string(w, BYTES("reason"), BYTES("expired"));
+	table_end(w, table);
+	table = array_table_begin(w);
+	table_put_string(w, BYTES("reason"), BYTES("rejected"));
+	table_put_string(w, BYTES("queue"), BYTES("q"));
+	table_put_long(w, BYTES("count"), 41);
+	table_put_string(w, BYTES("exchange"), BYTES("the first"));
+	table_end(w, table);
+	table_end(w, array);
+	table_put_string(w, BYTES("x-first-death-queue"), BYTES("other"));
+	table_put_string(w, BYTES("x-first-death-reason"), BYTES("expired"));
+	table_put_string(w, BYTES("x-first-death-exchange"), BYTES("news"));
+	return table_view(headers);
+}
+
 /* One that publishes a message again with its history counts on (3.13). */
 START_TEST(test_history_of_a_publisher_goes_on)
 {
 	struct basic_properties properties = {.flags = PROPERTY_headers};
 	struct table headers;
 	struct message *m;
-	uint8_t *array;
-	uint8_t *table;
 
-	table_start(&headers);
-	array = array_begin(&headers.writer, BYTES("x-death"));
-	array_put_string(&headers.writer, BYTES("no table"));
-	table = array_table_begin(&headers.writer);
-	table_put_string(&headers.writer, BYTES("queue"), BYTES("q"));
-	table_end(&headers.writer, table);
-	table = array_table_begin(&headers.writer);
-	table_put_long(&headers.writer, BYTES("count"), 5);
-	table_put_string(&headers.writer, BYTES("queue"), BYTES("other"));
-	table_put_string(&headers.writer, BYTES("reason"), BYTES("expired"));
-	table_end(&headers.writer, table);
-	table = array_table_begin(&headers.writer);
-	table_put_string(&headers.writer, BYTES("reason"), BYTES("rejected"));
-	table_put_string(&headers.writer, BYTES("queue"), BYTES("q"));
-	table_put_long(&headers.writer, BYTES("count"), 41);
-	table_put_string(&headers.writer, BYTES("exchange"), BYTES("the first"));
-	table_end(&headers.writer, table);
-	table_end(&headers.writer, array);
-	properties.headers = table_view(&headers);
+	properties.headers = put_past(&headers);
 	ask_dead_letters_to("dead");
 	m = rejected(declare("q"), &properties);
 	expect_death(m, 0, "q", "rejected", 42);
 	expect_string(death_of(m, 0), "exchange", "the first");
 	expect_death(m, 1, "other", "expired", 5);
 	ck_assert_uint_eq(death_of(m, 2).n, 0);
+	expect_string(headers_of(m), "x-first-death-queue", "other");
 	message_unref(m);
+}
+END_TEST
+
+/* As on 4.x: what a publisher says of deaths is replaced, what was written here is counted on. */
+START_TEST(test_history_of_a_publisher_is_data)
+{
+	struct basic_properties properties = {.flags = PROPERTY_headers};
+	struct table headers;
+	struct message *m;
+	struct queue *work;
+
+	broker->options.client_deaths_are_data = true;
+	properties.headers = put_past(&headers);
+	ask_dead_letters_to("again");
+	work = declare("q");
+	ask_dead_letters_to("q");
+	ask_number("x-max-length", 0);
+	declare("again");
+	send_with(work, &properties, "x");
+	for (int i = 1; i < 4; i++) {
+		reject_first(work);
+		m = message_ref(window_first(work)->message);
+		expect_death(m, 0, "again", "maxlen", i);
+		expect_death(m, 1, "q", "rejected", i);
+		ck_assert_uint_eq(death_of(m, 2).n, 0);
+		expect_string(headers_of(m), "x-first-death-queue", "q");
+		expect_string(headers_of(m), "x-first-death-reason", "rejected");
+		expect_string(headers_of(m), "x-first-death-exchange", "");
+		expect_string(headers_of(m), "x-last-death-queue", "again");
+		ck_assert_uint_eq(table_count(headers_of(m)), 7);
+		message_unref(m);
+	}
+}
+END_TEST
+
+/* A publisher's word keeps no message from going on, or from being one that goes round. */
+START_TEST(test_history_of_a_publisher_makes_no_cycle)
+{
+	struct basic_properties properties = {.flags = PROPERTY_headers};
+	struct table headers;
+	struct queue *q;
+
+	for (int data = 0; data < 2; data++) {
+		uint8_t *array;
+		uint8_t *table;
+
+		table_start(&headers);
+		array = array_begin(&headers.writer, BYTES("x-death"));
+		table = array_table_begin(&headers.writer);
+		table_put_string(&headers.writer, BYTES("queue"), BYTES("dead"));
+		table_put_string(&headers.writer, BYTES("reason"), BYTES("expired"));
+		table_put_long(&headers.writer, BYTES("count"), 1);
+		table_end(&headers.writer, table);
+		table_end(&headers.writer, array);
+		properties.headers = table_view(&headers);
+		broker->options.client_deaths_are_data = data;
+		ask_dead_letters_to("dead");
+		ask_number("x-max-length", 0);
+		q = declare(data ? "q" : "r");
+		send_with(q, &properties, "x");
+		ck_assert_uint_eq(q->ready_count, 0);
+		ck_assert_uint_eq(dead->ready_count, data);
+	}
 }
 END_TEST
 
@@ -337,6 +413,7 @@ END_TEST
 TESTS_WITH("dead_letter", set_up, model_tear_down, test_without_an_exchange_it_is_gone,
 	   test_what_it_says_of_its_death, test_properties_stay_but_the_expiration,
 	   test_its_own_keys_when_there_is_no_other, test_deaths_are_counted,
-	   test_history_of_a_publisher_goes_on, test_history_that_is_none_is_replaced,
+	   test_history_of_a_publisher_goes_on, test_history_of_a_publisher_is_data,
+	   test_history_of_a_publisher_makes_no_cycle, test_history_that_is_none_is_replaced,
 	   test_through_exchanges_and_alternates, test_rejected_ones_may_come_back_to_their_queue,
 	   test_order_is_that_of_death, test_purge_and_deletion_are_no_deaths, test_longest_names)

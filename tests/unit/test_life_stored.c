@@ -244,6 +244,52 @@ START_TEST(test_limit_of_a_long_queue)
 }
 END_TEST
 
+/* How often the first message of the queue died there as rejected, by its x-death. */
+static int64_t
+count_of_deaths(struct queue *q)
+{
+	struct basic_properties properties;
+	struct field_iterator iterator;
+	struct field field;
+	struct field name;
+
+	if (q->ready_count == 0 ||
+	    !properties_decode(&properties, message_properties(window_first(q)->message)) ||
+	    !table_find(properties.headers, BYTES("x-death"), &field))
+		return 0;
+	for (iterator = array_iterate(field.bytes); field_next(&iterator, &field);)
+		if (table_find(field.bytes, BYTES("queue"), &name) &&
+		    bytes_equal(name.bytes, q->name) &&
+		    table_find(field.bytes, BYTES("count"), &name))
+			return name.integer;
+	return 0;
+}
+
+/* Where what clients say of deaths is data, what the broker wrote is known as such after a restart. */
+START_TEST(test_letters_are_known_after_a_restart)
+{
+	ask_dead_letters_to("again");
+	send(declare("work"), 0, 10);
+	ask_dead_letters_to("work");
+	ask("x-max-length", 0);
+	declare("again");
+	for (int i = 0; i < 4; i++) {
+		struct queue *q = find("work");
+		struct entry entry;
+
+		broker->options.client_deaths_are_data = true;
+		ck_assert_int_eq(count_of_deaths(q), i);
+		ck_assert(queue_get(q, false, &entry));
+		queue_reject(q, &entry);
+		run_all();
+		restart(i % 2 == 0);
+		for (q = find("work"); queue_must_read(q); step_store())
+			queue_refill(q);
+	}
+	expect_numbers(find("work"), 0, 1);
+}
+END_TEST
+
 /* ---- crashes ---- */
 
 #define POINTS 400
@@ -337,4 +383,5 @@ END_TEST
 TESTS_WITH("life_stored", cold_set_up, cold_tear_down, test_all_of_a_long_queue_expires,
 	   test_deadlines_hold_over_a_restart, test_what_expired_while_it_was_stopped,
 	   test_own_deadlines_of_stored_messages, test_limit_of_a_long_queue,
+	   test_letters_are_known_after_a_restart,
 	   test_dead_letters_are_in_one_place_after_any_crash)

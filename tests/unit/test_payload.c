@@ -92,7 +92,7 @@ START_TEST(test_messages_are_read_back)
 		.time_ms = 1700000000456,
 		.expiry_ms = UINT64_MAX,
 		.ref_count = 3,
-		.flags = MESSAGE_CC,
+		.flags = MESSAGE_CC | MESSAGE_DEATHS,
 		.exchange = BYTES("exchange"),
 		.key = BYTES("key"),
 		.properties = BYTES("\x10\0\2"),
@@ -288,8 +288,8 @@ START_TEST(test_flags_of_messages_that_are_not_known)
 	uint8_t *p;
 
 	unhex(extended_hex, &p);
-	ck_assert_int_eq(decode_with(p, EXTENDED_SIZE, MESSAGE_AT_FLAGS, 3), 0);
-	for (unsigned bit = 2; bit < 16; bit++)
+	ck_assert_int_eq(decode_with(p, EXTENDED_SIZE, MESSAGE_AT_FLAGS, 7), 0);
+	for (unsigned bit = 3; bit < 16; bit++)
 		ck_assert_int_eq(
 			decode_with(p, EXTENDED_SIZE, MESSAGE_AT_FLAGS + bit / 8,
 				    (uint8_t)(p[MESSAGE_AT_FLAGS + bit / 8] | 1u << bit % 8)),
