@@ -73,6 +73,8 @@ void window_check(const struct queue *queue);
 
 /* Hands entries to consumers until one side is out, and lets publishers go on where that made room. */
 void queue_dispatch(struct queue *queue);
+/* The same at once for a queue that would be seen to at the end of the turn. */
+void queue_dispatch_dirty(struct queue *queue);
 /* Puts it on the dirty list when it has something to hand out and somebody to take it. */
 void queue_touch(struct queue *queue);
 /* Makes it a taker, behind the last one of at least its priority: the others have their turn first. */
@@ -159,7 +161,7 @@ struct publish_result queue_publish_admitted(struct broker *broker, const struct
 /* When the message's own expiration ends its waiting, in ms since 1970; UINT64_MAX: it has none. */
 uint64_t message_deadline(const struct message *message);
 /* Whether it has waited too long in this queue to be handed out. */
-bool ttl_is_over(const struct queue *queue, const struct message *message);
+bool ttl_is_over(const struct queue *queue, const struct entry *entry);
 /* A message is ready in the queue, or on the disk: it is seen to when it is due. */
 void ttl_watch(struct queue *queue, const struct message *message, uint64_t qseq);
 /* Finds out anew when something is due: the queue's limit changed, or messages came to hand. */

@@ -162,9 +162,10 @@ waiting_octets(const struct queue *q)
 }
 
 static NEVER_INLINE bool
-must_stay(const struct queue *q, const struct message *m)
+must_stay(const struct queue *q, const struct entry *entry)
 {
-	return (m->flags & MESSAGE_PAGED) || ((q->flags & QUEUE_TTL) && ttl_is_over(q, m));
+	return (entry->message->flags & MESSAGE_PAGED) ||
+	       ((q->flags & QUEUE_TTL) && ttl_is_over(q, entry));
 }
 
 /* Offers entries until one side is out; whether any was taken. With care the first one may also be one that is not
@@ -178,7 +179,7 @@ offer_entries(struct queue *q, bool care)
 		struct consumer *consumer = list_first(&q->takers, struct consumer, taker);
 		struct entry entry = *window_first(q);
 
-		if (care && must_stay(q, entry.message))
+		if (care && must_stay(q, &entry))
 			break;
 		if (consumer->ops->deliver(consumer, &entry) == DELIVER_FULL) {
 			list_remove(&q->takers, &consumer->taker);
@@ -237,13 +238,19 @@ queue_may_bury_first(const struct queue *q)
 }
 
 void
-queue_hand_out(struct queue *q)
+queue_dispatch_dirty(struct queue *q)
 {
 	assert_not_dispatching(q->vhost->broker);
 	if (list_linked(&q->dirty)) {
 		list_remove(&q->vhost->broker->dirty, &q->dirty);
 		queue_dispatch(q);
 	}
+}
+
+void
+queue_hand_out(struct queue *q)
+{
+	queue_dispatch_dirty(q);
 	if (unlikely(q->flags & QUEUE_TTL))
 		ttl_catch_up(q);
 }
@@ -253,8 +260,7 @@ queue_get(struct queue *q, bool no_ack, struct entry *entry)
 {
 	assert_not_dispatching(q->vhost->broker);
 	queue_used(q);
-	if (q->ready_count == 0 ||
-	    ((q->flags & QUEUE_TTL) && ttl_is_over(q, window_first(q)->message)))
+	if (q->ready_count == 0 || ((q->flags & QUEUE_TTL) && ttl_is_over(q, window_first(q))))
 		return false;
 	*entry = window_pop(q);
 	assert(!(entry->message->flags & MESSAGE_PAGED));

@@ -60,12 +60,13 @@ limit_of(const struct queue *q, uint64_t time_ms)
 }
 
 bool
-ttl_is_over(const struct queue *q, const struct message *m)
+ttl_is_over(const struct queue *q, const struct entry *entry)
 {
+	const struct message *m = entry->message;
 	uint64_t now_ms = q->vhost->broker->now.wall_ms;
 
-	/* one that may not wait at all may be handed out when it comes */
-	if (m->time_ms >= now_ms)
+	/* one that may not wait at all may be handed out when it comes, and only then */
+	if (m->time_ms >= now_ms && !(entry->bits & ENTRY_REDELIVERED))
 		return false;
 	return limit_of(q, m->time_ms) <= now_ms ||
 	       ((m->flags & MESSAGE_HAS_EXPIRATION) && message_deadline(m) <= now_ms);
@@ -287,6 +288,8 @@ ttl_on_deadline(struct deadline *deadline, uint64_t now_ms)
 	struct queue *q = container_of(deadline, struct queue_life, due)->queue;
 	struct broker *broker = q->vhost->broker;
 
+	/* one that may not wait at all is for a consumer that waits for it */
+	queue_dispatch_dirty(q);
 	run(q);
 	if (broker_store_behind(broker))
 		deadline_set(broker->deadlines, deadline, now_ms + FULL_MS);

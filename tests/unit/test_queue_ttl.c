@@ -142,6 +142,54 @@ START_TEST(test_0_is_at_once_unless_somebody_takes_it)
 }
 END_TEST
 
+/* In a turn what is due comes before what is handed out. */
+START_TEST(test_0_is_for_whoever_waits_in_the_turn_in_which_it_comes)
+{
+	struct queue *q = limited(0);
+	struct taker taker;
+
+	taker_start(&taker, q, "c", 0, 2);
+	for (int i = 0; i < 3; i++) {
+		send(q, i == 2 ? "late" : "x");
+		deadlines_run(&deadlines, broker->now.monotonic_ms);
+		dispatch();
+	}
+	ck_assert_uint_eq(taker.taken_n, 2);
+	expect("", "late");
+	queue_ack(q, &taker.taken[0]);
+	queue_ack(q, &taker.taken[1]);
+	taker_cancel(&taker);
+	q = declare("plain");
+	taker_start(&taker, q, "c", 0, 1);
+	send_for(q, "0", "e");
+	send_for(q, "0", "f");
+	deadlines_run(&deadlines, broker->now.monotonic_ms);
+	dispatch();
+	ck_assert_uint_eq(taker.taken_n, 1);
+	ck_assert_str_eq(bodies(q), "");
+	queue_ack(q, &taker.taken[0]);
+}
+END_TEST
+
+/* However soon: it may not wait. */
+START_TEST(test_0_that_comes_back_is_not_handed_out_again)
+{
+	struct queue *q = limited(0);
+	struct taker taker;
+	struct entry entry;
+
+	taker_start(&taker, q, "c", 0, 2);
+	send(q, "a");
+	dispatch();
+	ck_assert_uint_eq(taker.taken_n, 1);
+	queue_requeue(q, &taker.taken[0]);
+	dispatch();
+	ck_assert_uint_eq(taker.taken_n, 1);
+	ck_assert(!queue_get(q, false, &entry));
+	expect("", "a");
+}
+END_TEST
+
 START_TEST(test_nothing_expires_while_it_is_unacked)
 {
 	struct queue *q = limited(100);
@@ -374,8 +422,9 @@ END_TEST
 TESTS_WITH("queue_ttl", set_up, model_tear_down, test_limit_of_the_queue,
 	   test_without_dead_letters_they_are_gone, test_limits_of_messages,
 	   test_smaller_limit_counts, test_0_is_at_once_unless_somebody_takes_it,
-	   test_nothing_expires_while_it_is_unacked, test_requeued_ones_keep_their_time,
-	   test_nothing_is_handed_out_too_late, test_dead_letters_begin_anew,
-	   test_a_ring_of_expiries_ends, test_retry_by_two_queues,
+	   test_0_is_for_whoever_waits_in_the_turn_in_which_it_comes,
+	   test_0_that_comes_back_is_not_handed_out_again, test_nothing_expires_while_it_is_unacked,
+	   test_requeued_ones_keep_their_time, test_nothing_is_handed_out_too_late,
+	   test_dead_letters_begin_anew, test_a_ring_of_expiries_ends, test_retry_by_two_queues,
 	   test_purge_and_deletion_leave_nothing_due,
 	   test_items_of_messages_that_are_gone_are_dropped, test_many_in_no_order)
