@@ -312,20 +312,8 @@ function restart(): void
 	equal(true, in_array('after', $received->texts()));
 }
 
-/** The delay queues of Messenger need message TTLs and dead letters. */
-function needs_delays(): void
-{
-	$socket = stream_socket_client('tcp://' . HOST . ':' . PORT, $code, $error, 10);
-	fwrite($socket, "AMQP\0\0\x09\x01");
-	$start = fread($socket, 8192);
-	fclose($socket);
-	if (!str_contains($start, 'RabbitMQ') && !getenv('MATRIX_DELAYS'))
-		throw new Skip('needs message TTLs and dead letters');
-}
-
 function delayed_dispatch(): void
 {
-	needs_delays();
 	$transport = transport('delayed', CONFIRMED);
 	$bus = bus(['there' => $transport]);
 	$bus->dispatch(new Work('later'), [new DelayStamp(300)]);
@@ -337,7 +325,6 @@ function delayed_dispatch(): void
 /** Fails twice and is sent for a retry each time, through a delay queue of its own. */
 function retries(): void
 {
-	needs_delays();
 	$transport = transport('retried');
 	send($transport, 'stubborn');
 	$attempts = 0;
