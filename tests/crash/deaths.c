@@ -15,6 +15,11 @@
  *   strange  something came to a queue that it was not for
  *   disordered  letters that came first in one life are not in the order in which a bounded queue drops
  *
+ * With --ttl that queue is not bounded: what is in it dies when its time is over. Publishers say when they sent a message,
+ * and a letter that comes sooner is a fault; so is one that is there when the last time is over:
+ *
+ *   late     it came in the queue
+ *
  * What a kill may undo is what was not synced: a rejection or a drop and its letter, both. Then the message is in its
  * queue again, and may die again in that later life: a second letter, as new, though the first one has been seen.
  */
@@ -25,6 +30,8 @@
 
 #define SHOWN 5 // of each kind of fault
 #define ORIGINS 2
+/* So much sooner may a message be sent, by its publisher's clock, than the broker's turn that reads it began. */
+#define EARLY_US 100000
 
 /* ---- the queues ---- */
 
@@ -52,8 +59,10 @@ declare_queue(amqp_connection_state_t conn, unsigned queue)
 	}
 	if (queue == BOUNDED_QUEUE)
 		entries[n++] = (amqp_table_entry_t){
-			.key = amqp_cstring_bytes("x-max-length"),
-			.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = BOUNDED_LENGTH}};
+			.key = amqp_cstring_bytes(options.ttl ? "x-message-ttl" : "x-max-length"),
+			.value = {.kind = AMQP_FIELD_KIND_I32,
+				  .value.i32 =
+					  options.ttl ? (int32_t)options.ttl : BOUNDED_LENGTH}};
 	amqp_queue_declare(conn, 1, amqp_cstring_bytes(name), 0, 1, 0, 0,
 			   (amqp_table_t){n, entries});
 	if (!went_well(conn, "queue.declare"))
@@ -96,10 +105,20 @@ field_of(const amqp_table_t *table, const char *name, int kind)
 	fault("a dead letter has no %s", name);
 }
 
+/* A message may wait so long in its queue: its letter says when it was sent. */
+static void
+look_at_time(const amqp_basic_properties_t *properties)
+{
+	uint64_t waited_us = now_us() - properties->timestamp;
+
+	if (waited_us + EARLY_US < options.ttl * 1000ULL)
+		fault("a message expired after %llu us", (unsigned long long)waited_us);
+}
+
 unsigned
 died_in(const amqp_basic_properties_t *properties)
 {
-	static const char *const reasons[ORIGINS] = {"rejected", "maxlen"};
+	const char *const reasons[ORIGINS] = {"rejected", options.ttl ? "expired" : "maxlen"};
 	const amqp_array_t *deaths;
 	const amqp_table_t *death;
 	amqp_bytes_t queue, reason;
@@ -119,8 +138,11 @@ died_in(const amqp_basic_properties_t *properties)
 		queue_name(name, origin);
 		if (queue.len == strlen(name) && memcmp(queue.bytes, name, queue.len) == 0 &&
 		    reason.len == strlen(reasons[origin]) &&
-		    memcmp(reason.bytes, reasons[origin], reason.len) == 0)
+		    memcmp(reason.bytes, reasons[origin], reason.len) == 0) {
+			if (options.ttl && origin == BOUNDED_QUEUE)
+				look_at_time(properties);
 			return origin;
+		}
 	}
 	fault("a dead letter of %.*s as %.*s", (int)queue.len, (const char *)queue.bytes,
 	      (int)reason.len, (const char *)reason.bytes);
@@ -193,10 +215,11 @@ enum {
 	UNASKED,
 	STRANGE,
 	DISORDERED,
+	LATE,
 	FAULTS
 };
-static const char *const fault_names[FAULTS] = {"lost",	   "both",    "as-new",	   "again",
-						"unasked", "strange", "disordered"};
+static const char *const fault_names[FAULTS] = {"lost",	   "both",    "as-new",	    "again",
+						"unasked", "strange", "disordered", "late"};
 static uint64_t faults[FAULTS];
 static uint64_t sent, confirmed, owed, rejected, letters[ORIGINS], repeated, undone;
 
@@ -274,6 +297,8 @@ read_origin(const struct entry *entry, unsigned origin)
 			journey->first_death = entry->connection;
 		return;
 	}
+	if (options.ttl && origin == BOUNDED_QUEUE)
+		complain(LATE, entry);
 	if (journey->came && !entry->redelivered)
 		complain(AS_NEW, entry);
 	if (journey->came == entry->connection &&

@@ -79,6 +79,7 @@ class load:
 class deaths:
     """Dead letters: one queue whose consumer rejects, a bounded one that nobody reads, and the one of the dead."""
 
+    NAME, TTL_S = "deaths", 0
     RATE = 4000  # of each publisher; more would die than the slow consumer of the dead can see in the end
     DEAD_RATE = 1500
 
@@ -86,54 +87,64 @@ class deaths:
     def limit_s(options):
         return 180 + int(options.deaths * (options.longest + 6))
 
-    @staticmethod
-    def run(options, proofs):
+    @classmethod
+    def run(cls, options, proofs):
         chance, times = random.Random(options.seed + 2), kill_times(options)
         victim = Victim(options.settings)
         with victim, Crew(options, victim) as crew:
-            crew.common += ["--life", victim.life_file]
+            crew.common += ["--life", victim.life_file, "--ttl", str(int(1000 * cls.TTL_S))]
             crew.run("declare-deaths")
             crew.add("consumer", 0)
-            crew.add("consumer", 2, rate=deaths.DEAD_RATE)
+            crew.add("consumer", 2, rate=cls.DEAD_RATE)
             for number in range(2):
-                crew.add("publisher", number, rate=min(options.rate, deaths.RATE))
+                crew.add("publisher", number, rate=min(options.rate, cls.RATE))
             kills = 0
             while kills < options.deaths:
                 watch(crew, victim, next(times))
                 kills += kill_and_restart(crew, victim, chance)
             watch(crew, victim, SETTLE_S)
-            deaths.drain(crew)
-            proofs.add("deaths: every end of the broker was ours", victim.kills == kills,
+            cls.drain(crew)
+            proofs.add(f"{cls.NAME}: every end of the broker was ours", victim.kills == kills,
                        f"{kills} kills; {victim.times()}")
-            deaths.add_check(crew, proofs)
-            stop_and_look(crew, victim, proofs, "deaths")
+            cls.add_check(crew, proofs)
+            stop_and_look(crew, victim, proofs, cls.NAME)
 
-    @staticmethod
-    def drain(crew):
+    @classmethod
+    def drain(cls, crew):
         """The publishers await their confirms; then the queues in which messages die are emptied, then that of the dead."""
         work, dead = crew.of("consumer")
         crew.end(crew.of("publisher"))
         crew.end([work])
+        if cls.TTL_S:
+            time.sleep(cls.TTL_S + cls.GRACE_S)
         bounded = crew.add("consumer", 1)
         lib.await_true("it has begun", lambda: os.path.exists(os.path.join(crew.dir, "consumer-1")))
         crew.end([bounded])
         crew.end([dead])
 
-    @staticmethod
-    def add_check(crew, proofs):
+    @classmethod
+    def add_check(cls, crew, proofs):
         counts, complaints = crew.check_as("check-deaths")
         print(complaints, end="")
-        proofs.add("deaths: confirmed messages are in their queue or a dead letter",
+        proofs.add(f"{cls.NAME}: confirmed messages are in their queue or a dead letter",
                    counts["lost"] == 0 and counts["owed"] > 0,
                    f"sent {counts['sent']}, confirmed {counts['confirmed']}, lost {counts['lost']} of {counts['owed']}")
-        proofs.add("deaths: none is in both places, and none dies twice",
+        proofs.add(f"{cls.NAME}: none is in both places, and none dies twice",
                    counts["both"] + counts["again"] + counts["as-new"] + counts["unasked"] == 0,
                    f"rejected {counts['rejected']}, their letters {counts['rejected-letters']}, of dropped ones "
                    f"{counts['dropped-letters']}; came again {counts['repeated']}, of that after a death that was undone "
                    f"{counts['undone']}; both {counts['both']}, again {counts['again']}, as new {counts['as-new']}, "
                    f"unasked {counts['unasked']}")
-        proofs.add("deaths: dead letters come in order and whole", counts["disordered"] + counts["strange"] == 0,
-                   f"out of order {counts['disordered']}, strange {counts['strange']}")
+        proofs.add(f"{cls.NAME}: dead letters come in order, whole and in time",
+                   counts["disordered"] + counts["strange"] + counts["late"] == 0,
+                   f"out of order {counts['disordered']}, strange {counts['strange']}, late {counts['late']}")
+
+
+class expiries(deaths):
+    """The same with a queue whose messages expire, thousands of them on the disk, in place of the bounded one."""
+
+    NAME, TTL_S = "expiries", 1.5
+    GRACE_S = 2  # after which all is over
 
 
 class transactions:

@@ -202,12 +202,19 @@ static const struct role {
 };
 
 static const struct option long_options[] = {
-	{"dir", required_argument, NULL, 'd'},	 {"port", required_argument, NULL, 'p'},
-	{"id", required_argument, NULL, 'i'},	 {"window", required_argument, NULL, 'w'},
-	{"rate", required_argument, NULL, 'r'},	 {"size", required_argument, NULL, 's'},
-	{"large", required_argument, NULL, 'l'}, {"count", required_argument, NULL, 'c'},
-	{"seed", required_argument, NULL, 'S'},	 {"pid-file", required_argument, NULL, 'P'},
-	{"life", required_argument, NULL, 'L'},	 {NULL, 0, NULL, 0},
+	{"dir", required_argument, NULL, 'd'},
+	{"port", required_argument, NULL, 'p'},
+	{"id", required_argument, NULL, 'i'},
+	{"window", required_argument, NULL, 'w'},
+	{"rate", required_argument, NULL, 'r'},
+	{"size", required_argument, NULL, 's'},
+	{"large", required_argument, NULL, 'l'},
+	{"count", required_argument, NULL, 'c'},
+	{"seed", required_argument, NULL, 'S'},
+	{"pid-file", required_argument, NULL, 'P'},
+	{"life", required_argument, NULL, 'L'},
+	{"ttl", required_argument, NULL, 't'},
+	{NULL, 0, NULL, 0},
 };
 
 static void
@@ -215,7 +222,7 @@ usage(void)
 {
 	fprintf(stderr, "usage: ledger ROLE [--dir DIR] [--port PORT] [--id N] [--window N] "
 			"[--rate N] [--size N] [--large N] [--count N] [--seed N] "
-			"[--pid-file FILE] [--life FILE]\n");
+			"[--pid-file FILE] [--life FILE] [--ttl MS]\n");
 	for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
 		fprintf(stderr, "  %-14s  %s\n", roles[i].name, roles[i].help);
 	exit(2);
@@ -259,6 +266,9 @@ take_option(int option)
 		break;
 	case 'L':
 		options.life = optarg;
+		break;
+	case 't':
+		options.ttl = (unsigned)number;
 		break;
 	default:
 		usage();

@@ -57,15 +57,16 @@ void ledger_close(FILE *ledger);
 
 /* What the command line says. */
 struct options {
-	const char *dir;      // of the ledgers
-	int port;	      // of the broker, on 127.0.0.1
-	unsigned id;	      // which publisher, consumer, ...
-	unsigned window;      // unconfirmed messages at most
-	unsigned rate;	      // messages a second at most; 0: as many as go
-	unsigned size;	      // octets of most bodies at most
-	unsigned large;	      // octets of the few large ones
-	unsigned count;	      // of what the role does before it ends; 0: until SIGTERM
-	uint64_t seed;	      // of its random choices
+	const char *dir; // of the ledgers
+	int port;	 // of the broker, on 127.0.0.1
+	unsigned id;	 // which publisher, consumer, ...
+	unsigned window; // unconfirmed messages at most
+	unsigned rate;	 // messages a second at most; 0: as many as go
+	unsigned size;	 // octets of most bodies at most
+	unsigned large;	 // octets of the few large ones
+	unsigned count;	 // of what the role does before it ends; 0: until SIGTERM
+	unsigned ttl;	 // milliseconds, with deaths: what waits longer dies; 0: what is too much
+	uint64_t seed;	 // of its random choices
 	const char *pid_file; // where the transactor finds whom to kill
 	const char *
 		life; // a part with deaths (deaths.c): where the number of the broker's life stands
@@ -108,7 +109,7 @@ bool body_read(amqp_bytes_t body, uint16_t *publisher, uint64_t *number);
 /* ---- deaths (deaths.c) ---- */
 
 #define WORK_QUEUE 0	// its consumer rejects some
-#define BOUNDED_QUEUE 1 // what is too much for it dies
+#define BOUNDED_QUEUE 1 // what is too much for it dies, or what waits too long
 #define DEAD_QUEUE 2	// gets what died in the others
 #define BOUNDED_LENGTH 3000
 

@@ -69,6 +69,10 @@ publish_one(void)
 	};
 	char key[16];
 
+	if (options.ttl) {
+		properties._flags |= AMQP_BASIC_TIMESTAMP_FLAG;
+		properties.timestamp = now_us();
+	}
 	routing_key(key, entry.queues);
 	publisher.answered[entry.number % options.window] = false;
 	publisher.sent_us[entry.number % options.window] = now_us();

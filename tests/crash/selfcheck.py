@@ -10,7 +10,7 @@ import subprocess
 from victim import QUEUES, lib
 
 SENT, CONFIRMED, REFUSED, RECEIVED, ACKED, REQUEUED, REJECTED = range(1, 8)
-FAULTS = ("lost", "as-new", "again", "disordered", "strange", "both", "unasked")
+FAULTS = ("lost", "as-new", "again", "disordered", "strange", "both", "unasked", "late")
 
 
 def entry(kind, number, queues=1, persistent=1, redelivered=0, connection=0):
@@ -101,6 +101,14 @@ DEATHS = [
     ("a letter of a queue that it was not for", sent(0, queues=2), [], [], letter(0, 1), {"strange": 2}),
 ]
 
+# The same with --ttl.
+EXPIRIES = [
+    ("expired, twice after a kill", sent(0, queues=2) + confirmed(0), [], [],
+     letter(0, 1, origin=1) + letter(0, 2, origin=1), {}),
+    ("neither here nor there", sent(0, queues=2) + confirmed(0), [], [], [], {"lost": 1}),
+    ("still there", sent(0, queues=2) + confirmed(0), [], came(0, 2), [], {"late": 1}),
+]
+
 
 def found_in(options, role, name, publisher, *consumers):
     """The faults that ledger finds in a role, by name."""
@@ -112,7 +120,7 @@ def found_in(options, role, name, publisher, *consumers):
     for book, entries in books.items():
         with open(os.path.join(directory, book), "wb") as file:
             file.write(b"".join(entries))
-    done = subprocess.run([options.ledger, role, "--dir", directory], capture_output=True,
+    done = subprocess.run([options.ledger, *role.split(), "--dir", directory], capture_output=True,
                           text=True, timeout=20, check=False)
     lines = [line.split() for line in done.stdout.splitlines() if not line.startswith("FAULT")]
     counts = {fault: int(n) for fault, n in lines if fault in FAULTS and n != "0"}
@@ -131,10 +139,11 @@ class ledgers:
     @staticmethod
     def run(options, proofs):
         wrong = []
-        for role, books in (("check", BOOKS), ("check-deaths", DEATHS)):
+        campaigns = (("check", BOOKS), ("check-deaths", DEATHS), ("check-deaths --ttl 1", EXPIRIES))
+        for role, books in campaigns:
             for number, (name, *ledgers_of_roles, faults) in enumerate(books):
                 found = found_in(options, role, f"{role}-{number}", *ledgers_of_roles)
                 if found != faults:
                     wrong.append(f"{name}: {found}, not {faults}")
-        count = len(BOOKS) + len(DEATHS)
+        count = sum(len(books) for _, books in campaigns)
         proofs.add(f"ledgers: {count} of them are judged rightly", not wrong, "; ".join(wrong))
