@@ -95,6 +95,11 @@ on_basic_consume(struct channel *channel, const struct basic_consume *m)
 		refusal = consumer_check(queue, &spec);
 	if (refusal != NULL)
 		return refusal;
+	/* messages that may not wait at all would not wait for that either */
+	if (unlikely(queue_settings(queue)->ttl_ms == 0) && !queue_may_deliver(queue)) {
+		connection_hold_frame(channel->connection, queue->gate_lsn);
+		return NULL;
+	}
 	if (spec.tag.n == 0)
 		spec.tag = name_generate("amq.ctag-", generated);
 	queue_hand_out(queue); // what came before it is for the others

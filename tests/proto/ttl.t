@@ -134,6 +134,16 @@ any_order
 	< basic.deliver body="a" props={headers=~{x-death=[~{reason="expired" queue="t.zero"}]}}
 	< basic.deliver body="b" props={headers=~{x-death=[~{reason="expired" queue="t.q" original-expiration="0"}]}}
 
+== 0 in a durable queue, for the first consumer that it ever had
+open channels=2
+> queue.declare queue="t.first" durable arguments={x-message-ttl=0}
+< queue.declare_ok
+> basic.consume queue="t.first" consumer_tag="c"
+> basic.publish exchange="" routing_key="t.first" props={delivery_mode=2} body="m"
+< basic.consume_ok
+< basic.deliver body="m"
+> basic.ack delivery_tag=1
+
 == 0 and a consumer without credit: it does not get it
 open channels=2
 > queue.declare queue="t.dead" exclusive
