@@ -328,6 +328,7 @@ struct queue_life {
 	uint32_t own_room;
 	struct queue_expiry *expiry; // owns; of a queue that expires; NULL: it does not
 	uint64_t cold_time_ms;	     // the first message on the disk came then or later
+	struct queue_groups *groups; // owns; of a queue with QUEUE_GROUPED; NULL: it has none
 };
 
 /* Who owns exclusive queues: embedded in a session's connection. */
@@ -343,6 +344,7 @@ enum overflow {
 };
 
 struct queue_expiry; // when it is deleted unless it is used
+struct queue_groups; // whose keys are with whom
 
 /* What is in force for a queue: its arguments and policies, as queue_settings.c joins them. UINT64_MAX: no
  * limit. */
@@ -360,6 +362,7 @@ struct queue_settings {
 	bool has_dead_key;
 	struct bytes dead_exchange; // owns; where dead letters go
 	struct bytes dead_key;	    // owns; the key that they get; without it they keep theirs
+	struct bytes group_by;	    // owns; the header that is a message's key; empty: no groups
 	const struct policy *policies[POLICY_KIND_COUNT]; // borrow while they apply; NULL: none
 };
 
@@ -375,7 +378,8 @@ enum queue_flag {
 	QUEUE_PAGED = 256,	       // some of its entries are stubs
 	QUEUE_LIMITED = 512,	       // its length is limited
 	QUEUE_TTL = 1024,	       // its messages expire, or some do
-	QUEUE_COUNTS = 2048	       // how often a message is requeued is counted
+	QUEUE_COUNTS = 2048,	       // how often a message is requeued is counted
+	QUEUE_GROUPED = 4096	       // a key of its messages is with one consumer at a time
 };
 
 struct paging;
@@ -399,8 +403,9 @@ struct queue {
 	unsigned flags;		 // enum queue_flag, or-ed
 	uint64_t mark;		 // == broker->route_mark: found by the present routing
 	uint64_t gate_lsn;	 // behind which the store knows that it delivers; 0: it has no log
-	/* ready messages at hand: requeued ones (all older than the window's) and the window; then the cold
-	 * ones (log->cold_count), and those without a record that came behind or between these */
+	/* ready messages at hand: requeued ones (all older than the window's) and the window, and in a queue
+	 * with groups those set aside (all older than the window's, too); then the cold ones
+	 * (log->cold_count), and those without a record that came behind or between these */
 	struct entry_block *head; // owns; oldest entries of the window
 	struct entry_block *tail; // owns; where the next entry goes
 	struct entry *requeued;	  // owns; a binary heap by qseq

@@ -69,6 +69,12 @@ struct entry window_remove(struct queue *queue, struct entry_block *before,
 void window_clear(struct queue *queue, enum ack_reason reason);
 void window_check(const struct queue *queue);
 
+/* For entries that wait beside the window (queue_groups.c): takes the first one off, which stays ready and
+ * counted; makes one of those a requeued one; one of those is not ready any more. */
+struct entry window_set_aside(struct queue *queue);
+void window_put_back(struct queue *queue, struct entry entry);
+void window_let_go(struct queue *queue, const struct message *message);
+
 /* ---- queue_dispatch.c ---- */
 
 /* Hands entries to consumers until one side is out, and lets publishers go on where that made room. */
@@ -83,6 +89,10 @@ void takers_insert(struct queue *queue, struct consumer *consumer);
 void queue_wake_yielders(struct queue *queue);
 /* The same, when it has become short enough. */
 void queue_look_at_yielders(struct queue *queue);
+/* Whether the message is not to be handed out: a stub, or one that waited too long. */
+bool queue_must_keep(const struct queue *queue, const struct entry *entry);
+/* The consumer took the entry, which is off the queue: all that follows from it. */
+void queue_delivered(struct queue *queue, struct consumer *consumer, const struct entry *entry);
 /* Whether the first message may die now: a dead letter needs its body. */
 bool queue_may_bury_first(const struct queue *queue);
 
@@ -103,6 +113,48 @@ void single_active_joined(struct consumer *consumer);
 void single_active_left(struct queue *queue, enum consumer_turn turn);
 void single_active_settled(struct consumer *consumer);
 void single_active_check(const struct queue *queue);
+
+/* ---- queue_groups.c: one key, one consumer ---- */
+
+struct aside {
+	uint64_t count;	 // entries
+	uint64_t octets; // of their messages as window_count() counts them
+};
+
+/* The queue has QUEUE_GROUPED; does nothing when it had before. */
+void groups_begin(struct queue *queue);
+/* The queue is deleted: what is unacked is of no group any more. */
+void groups_end(struct queue *queue);
+/* As offer_entries(), for a queue with QUEUE_GROUPED; it must have takers. */
+bool groups_offer(struct queue *queue);
+/* For basic.get: takes the first entry whose key no consumer has; with hold it counts as unacked from now on. */
+bool groups_get(struct queue *queue, bool hold, struct entry *entry);
+/* An unacked entry is so no more. To be told first, while the message is there. */
+void groups_settled(struct queue *queue, const struct entry *entry);
+/* The oldest entry at hand, and taking it. There must be one. */
+const struct entry *groups_first(const struct queue *queue);
+struct entry groups_pop(struct queue *queue);
+/* As window_take(), of the entries set aside. */
+uint32_t groups_take(struct queue *queue, const uint64_t *qseqs, uint32_t n, struct entry *entries);
+/* Makes those set aside requeued ones. Does nothing where there are no groups. */
+void groups_gather(struct queue *queue);
+/* What is set aside; nothing where there are no groups. */
+struct aside groups_aside(const struct queue *queue);
+void groups_check(const struct queue *queue);
+
+/* The oldest entry at hand, which must exist, for all but the dispatch; valid until the next change. */
+static inline const struct entry *
+queue_oldest(const struct queue *q)
+{
+	return unlikely(q->flags & QUEUE_GROUPED) ? groups_first(q) : window_first(q);
+}
+
+/* Takes it; its reference goes to the caller. */
+static inline struct entry
+queue_pop_oldest(struct queue *q)
+{
+	return unlikely(q->flags & QUEUE_GROUPED) ? groups_pop(q) : window_pop(q);
+}
 
 /* ---- queue_settings.c ---- */
 

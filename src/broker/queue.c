@@ -167,6 +167,7 @@ queue_delete(struct queue *q)
 	}
 	cold_clear(q, ACK_PURGED);
 	window_clear(q, ACK_PURGED);
+	groups_end(q);
 	page_cleared(q);
 	queue_wake_yielders(q);
 	queue_unref(q);
@@ -242,6 +243,7 @@ queue_check(const struct queue *q)
 	window_check(q);
 	cold_check(q);
 	page_check(q);
+	groups_check(q);
 	list_for_each (&q->consumers, consumer, struct consumer, of_queue) {
 		assert(consumer->queue == q);
 		takers += list_linked(&consumer->taker);

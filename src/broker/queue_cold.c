@@ -171,8 +171,18 @@ bool
 queue_must_read(const struct queue *q)
 {
 	if (q->ready_count > 0)
-		return (window_first(q)->message->flags & MESSAGE_PAGED) != 0;
+		return (queue_oldest(q)->message->flags & MESSAGE_PAGED) != 0;
 	return q->log != NULL && q->log->cold_count > 0;
+}
+
+/* What its groups set aside has a bound of its own. */
+static NEVER_INLINE bool
+window_is_full(const struct queue *q)
+{
+	struct aside aside = groups_aside(q);
+
+	return q->ready_count - aside.count >= QUEUE_WINDOW_COUNT ||
+	       q->ready_bytes - aside.octets >= QUEUE_WINDOW_OCTETS;
 }
 
 bool
@@ -180,8 +190,10 @@ cold_takes(const struct queue *q)
 {
 	const struct broker *broker = q->vhost->broker;
 
-	if (q->log->cold_count > 0 || q->ready_count >= QUEUE_WINDOW_COUNT ||
-	    q->ready_bytes >= QUEUE_WINDOW_OCTETS)
+	if (q->log->cold_count > 0)
+		return true;
+	if ((q->ready_count >= QUEUE_WINDOW_COUNT || q->ready_bytes >= QUEUE_WINDOW_OCTETS) &&
+	    window_is_full(q))
 		return true;
 	return list_empty(&q->takers) && broker->resident_octets > broker->options.cache_size;
 }
@@ -265,6 +277,7 @@ evict(struct queue *q)
 {
 	struct returned returned = {.first = UINT64_MAX};
 
+	groups_gather(q);
 	give_back_window(q, &returned);
 	if (q->unacked_count == 0 && !(q->flags & QUEUE_COUNTS))
 		give_back_requeued(q, &returned);
@@ -357,14 +370,17 @@ cold_rest(struct deadline *deadline, uint64_t now_ms)
 static void
 refill(struct queue *q, uint64_t part)
 {
-	uint64_t octets = QUEUE_WINDOW_OCTETS - min_u64(q->ready_bytes, QUEUE_WINDOW_OCTETS);
+	struct aside aside = groups_aside(q);
+	uint64_t count = q->ready_count - aside.count;
+	uint64_t octets =
+		QUEUE_WINDOW_OCTETS - min_u64(q->ready_bytes - aside.octets, QUEUE_WINDOW_OCTETS);
 
 	if (q->flags & QUEUE_PAGED)
 		page_refill(q);
-	if (q->log == NULL || q->log->cold_count == 0 || q->ready_count > QUEUE_WINDOW_COUNT / 2 ||
+	if (q->log == NULL || q->log->cold_count == 0 || count > QUEUE_WINDOW_COUNT / 2 ||
 	    octets < QUEUE_WINDOW_OCTETS / 2)
 		return;
-	store_read(q->vhost->broker->store, q->log, (uint32_t)(QUEUE_WINDOW_COUNT - q->ready_count),
+	store_read(q->vhost->broker->store, q->log, (uint32_t)(QUEUE_WINDOW_COUNT - count),
 		   octets / part);
 }
 

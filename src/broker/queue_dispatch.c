@@ -161,11 +161,28 @@ waiting_octets(const struct queue *q)
 	return q->ready_bytes + (q->log == NULL ? 0 : q->log->cold_octets);
 }
 
-static NEVER_INLINE bool
-must_stay(const struct queue *q, const struct entry *entry)
+NEVER_INLINE bool
+queue_must_keep(const struct queue *q, const struct entry *entry)
 {
 	return (entry->message->flags & MESSAGE_PAGED) ||
 	       ((q->flags & QUEUE_TTL) && ttl_is_over(q, entry));
+}
+
+static ALWAYS_INLINE void
+note_delivery(struct queue *q, struct consumer *consumer, const struct entry *entry)
+{
+	count_delivery(q, consumer, entry);
+	if (consumer->no_ack) {
+		queue_settle(q, entry, ACK_CONSUMED);
+		message_unref(entry->message);
+	}
+	takers_rotate(q, consumer);
+}
+
+void
+queue_delivered(struct queue *q, struct consumer *consumer, const struct entry *entry)
+{
+	note_delivery(q, consumer, entry);
 }
 
 /* Offers entries until one side is out; whether any was taken. With care the first one may also be one that is not
@@ -179,22 +196,23 @@ offer_entries(struct queue *q, bool care)
 		struct consumer *consumer = list_first(&q->takers, struct consumer, taker);
 		struct entry entry = *window_first(q);
 
-		if (care && must_stay(q, &entry))
+		if (care && queue_must_keep(q, &entry))
 			break;
 		if (consumer->ops->deliver(consumer, &entry) == DELIVER_FULL) {
 			list_remove(&q->takers, &consumer->taker);
 			continue;
 		}
 		window_pop(q);
-		count_delivery(q, consumer, &entry);
-		if (consumer->no_ack) {
-			queue_settle(q, &entry, ACK_CONSUMED);
-			message_unref(entry.message);
-		}
-		takers_rotate(q, consumer);
+		note_delivery(q, consumer, &entry);
 		took = true;
 	}
 	return took;
+}
+
+static NEVER_INLINE bool
+offer_with_care(struct queue *q)
+{
+	return (q->flags & QUEUE_GROUPED) ? groups_offer(q) : offer_entries(q, true);
 }
 
 /* Has what comes next read before consumers need it. */
@@ -215,8 +233,9 @@ queue_dispatch(struct queue *q)
 	if (unlikely(q->gate_lsn > broker->stable))
 		return;
 	broker->dispatching = true;
-	if (unlikely(q->flags & (QUEUE_PAGED | QUEUE_TTL)) ? offer_entries(q, true)
-							   : offer_entries(q, false))
+	if (unlikely(q->flags & (QUEUE_PAGED | QUEUE_TTL | QUEUE_GROUPED))
+		    ? offer_with_care(q)
+		    : offer_entries(q, false))
 		q->taken_ms = broker->now.monotonic_ms;
 	broker->dispatching = false;
 	if (unlikely(q->flags & (QUEUE_COLD | QUEUE_PAGED)))
@@ -255,14 +274,25 @@ queue_hand_out(struct queue *q)
 		ttl_catch_up(q);
 }
 
+/* Takes the entry that is next for basic.get. */
+static bool
+get_next(struct queue *q, bool no_ack, struct entry *entry)
+{
+	if (unlikely(q->flags & QUEUE_GROUPED))
+		return groups_get(q, !no_ack, entry);
+	if (q->ready_count == 0 || ((q->flags & QUEUE_TTL) && ttl_is_over(q, window_first(q))))
+		return false;
+	*entry = window_pop(q);
+	return true;
+}
+
 bool
 queue_get(struct queue *q, bool no_ack, struct entry *entry)
 {
 	assert_not_dispatching(q->vhost->broker);
 	queue_used(q);
-	if (q->ready_count == 0 || ((q->flags & QUEUE_TTL) && ttl_is_over(q, window_first(q))))
+	if (!get_next(q, no_ack, entry))
 		return false;
-	*entry = window_pop(q);
 	assert(!(entry->message->flags & MESSAGE_PAGED));
 	q->get_count++;
 	if (no_ack)
@@ -274,6 +304,14 @@ queue_get(struct queue *q, bool no_ack, struct entry *entry)
 	return true;
 }
 
+static void
+settle_acked(struct queue *q, const struct entry *entry)
+{
+	if (q->flags & QUEUE_GROUPED)
+		groups_settled(q, entry);
+	queue_settle(q, entry, ACK_CONSUMED);
+}
+
 void
 queue_ack(struct queue *q, const struct entry *entry)
 {
@@ -281,7 +319,8 @@ queue_ack(struct queue *q, const struct entry *entry)
 	assert(q->unacked_count > 0);
 	q->unacked_count--;
 	q->ack_count++;
-	queue_settle(q, entry, ACK_CONSUMED);
+	if (unlikely(q->flags & (QUEUE_STORED | QUEUE_GROUPED)))
+		settle_acked(q, entry);
 	message_unref(entry->message);
 }
 
@@ -291,6 +330,8 @@ queue_reject(struct queue *q, const struct entry *entry)
 	assert_not_dispatching(q->vhost->broker);
 	assert(q->unacked_count > 0);
 	q->unacked_count--;
+	if (q->flags & QUEUE_GROUPED)
+		groups_settled(q, entry);
 	queue_bury(q, entry, DEATH_REJECTED);
 }
 
@@ -320,6 +361,8 @@ queue_requeue(struct queue *q, const struct entry *requeued)
 	assert_not_dispatching(q->vhost->broker);
 	assert(q->unacked_count > 0);
 	q->unacked_count--;
+	if (unlikely(q->flags & QUEUE_GROUPED))
+		groups_settled(q, entry);
 	if (unlikely(q->flags & QUEUE_COUNTS) && !count_return(q, &back)) {
 		queue_bury(q, entry, DEATH_DELIVERY_LIMIT);
 		return;

@@ -69,7 +69,7 @@ trim(struct queue *q)
 		queue_hand_out(q);
 	while (n < TRIM_MAX && is_over(q, 0, 0) && q->ready_count > 0 && queue_may_bury_first(q) &&
 	       !(full = broker_store_behind(broker))) {
-		struct entry entry = window_pop(q);
+		struct entry entry = queue_pop_oldest(q);
 
 		queue_bury(q, &entry, DEATH_MAXLEN);
 		n++;

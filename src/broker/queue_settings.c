@@ -89,6 +89,16 @@ is_true(struct bytes arguments, struct bytes name)
 	       field.integer != 0;
 }
 
+static struct bytes
+group_by(struct bytes arguments)
+{
+	struct field field;
+
+	if (!table_find(arguments, BYTES("x-group-by"), &field) || field.class != FIELD_STRING)
+		return bytes_of(NULL, 0);
+	return field.bytes;
+}
+
 /* ---- all of them ---- */
 
 /* Strings are views of the arguments and of the policies. */
@@ -108,6 +118,7 @@ settings_of(const struct sources *sources)
 	s.single_active = is_true(sources->arguments, BYTES("x-single-active-consumer"));
 	s.dead_letters = take_string(sources, KEY_DEAD_LETTER_EXCHANGE, &s.dead_exchange);
 	s.has_dead_key = take_string(sources, KEY_DEAD_LETTER_ROUTING_KEY, &s.dead_key);
+	s.group_by = group_by(sources->arguments);
 	memcpy(s.policies, sources->policies, sizeof(s.policies));
 	return s;
 }
@@ -123,7 +134,7 @@ is_same(const struct queue_settings *a, const struct queue_settings *b)
 	       a->priority_max == b->priority_max && a->single_active == b->single_active &&
 	       a->dead_letters == b->dead_letters && a->has_dead_key == b->has_dead_key &&
 	       a->overflow == b->overflow && bytes_equal(a->dead_exchange, b->dead_exchange) &&
-	       bytes_equal(a->dead_key, b->dead_key);
+	       bytes_equal(a->dead_key, b->dead_key) && bytes_equal(a->group_by, b->group_by);
 }
 
 static void
@@ -135,6 +146,7 @@ drop_settings(struct queue *q)
 		return;
 	bytes_drop(&s->dead_exchange);
 	bytes_drop(&s->dead_key);
+	bytes_drop(&s->group_by);
 	slab_free(s, sizeof(*s));
 	q->own_settings = NULL;
 }
@@ -174,6 +186,10 @@ set(struct queue *q, const struct queue_settings *found)
 		 found->length_max != UINT64_MAX || found->octets_max != UINT64_MAX);
 	set_flag(q, QUEUE_COUNTS,
 		 found->delivery_limit != UINT64_MAX || args_is_quorum(q->arguments));
+	/* one that is active alone has all keys */
+	set_flag(q, QUEUE_GROUPED, found->group_by.n > 0 && !found->single_active);
+	if (q->flags & QUEUE_GROUPED)
+		groups_begin(q);
 	/* some messages may have limits of their own, so it stays */
 	if (found->ttl_ms != UINT64_MAX)
 		set_flag(q, QUEUE_TTL, true);
@@ -184,6 +200,7 @@ set(struct queue *q, const struct queue_settings *found)
 	*q->own_settings = *found;
 	q->own_settings->dead_exchange = bytes_dup(found->dead_exchange);
 	q->own_settings->dead_key = bytes_dup(found->dead_key);
+	q->own_settings->group_by = bytes_dup(found->group_by);
 }
 
 void
@@ -237,6 +254,7 @@ queue_settings_end(struct queue *q)
 	assert(!deadline_is_set(&q->life->trim));
 	assert(!deadline_is_set(&q->life->due));
 	assert(q->life->expiry == NULL);
+	assert(q->life->groups == NULL);
 	xfree(q->life->own);
 	slab_free(q->life, sizeof(*q->life));
 	q->life = NULL;

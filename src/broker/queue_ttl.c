@@ -120,7 +120,7 @@ static void
 heap_tidy(struct queue *q)
 {
 	struct queue_life *life = q->life;
-	uint64_t first = q->ready_count > 0 ? entry_qseq(window_first(q)) : UINT64_MAX;
+	uint64_t first = q->ready_count > 0 ? entry_qseq(queue_oldest(q)) : UINT64_MAX;
 	uint32_t kept = 0;
 
 	if (life->own_count < STALE_MIN || life->own_count / 4 < queue_message_count(q) ||
@@ -143,7 +143,7 @@ first_limit(const struct queue *q)
 	if (queue_settings(q)->ttl_ms == UINT64_MAX)
 		return UINT64_MAX;
 	if (q->ready_count > 0)
-		return limit_of(q, window_first(q)->message->time_ms);
+		return limit_of(q, queue_oldest(q)->message->time_ms);
 	return queue_message_count(q) > 0 ? limit_of(q, q->life->cold_time_ms) : UINT64_MAX;
 }
 
@@ -209,11 +209,11 @@ expire_first(struct queue *q)
 	for (; n < EXPIRE_MAX && q->ready_count > 0 && queue_may_bury_first(q) &&
 	       !broker_store_behind(q->vhost->broker);
 	     n++) {
-		struct entry entry = *window_first(q);
+		struct entry entry = *queue_oldest(q);
 
 		if (limit_of(q, entry.message->time_ms) > q->vhost->broker->now.wall_ms)
 			break;
-		window_pop(q);
+		queue_pop_oldest(q);
 		queue_bury(q, &entry, DEATH_EXPIRED);
 	}
 	return n;
@@ -262,6 +262,8 @@ expire_own(struct queue *q)
 	qsort(qseqs, n, sizeof(*qseqs), by_number);
 	found = window_take(q, qseqs, n, entries);
 	found += late_take(q, qseqs, n, entries + found);
+	if (q->flags & QUEUE_GROUPED)
+		found += groups_take(q, qseqs, n, entries + found);
 	qsort(entries, found, sizeof(*entries), by_age);
 	for (uint32_t i = 0; i < found; i++)
 		queue_bury(q, &entries[i], DEATH_EXPIRED);

@@ -5,7 +5,9 @@
  * 100,000 short queues stay small. Requeued ones go into a binary heap by qseq: all of them were at the
  * head once, so each is older than everything in the window, and the heap is always served first.
  *
- * Invariants: blocks hold at least one entry each; ready_count is the entries of both; qseqs rise along
+ * A queue with groups sets entries aside (queue_groups.c): they were at the head, too, and stay counted.
+ *
+ * Invariants: blocks hold at least one entry each; ready_count is the entries of all; qseqs rise along
  * the window.
  */
 #include <stdlib.h>
@@ -305,8 +307,8 @@ window_pop_requeued(struct queue *q, struct entry *entry)
 	return true;
 }
 
-struct entry
-window_pop(struct queue *q)
+static ALWAYS_INLINE struct entry
+take_first(struct queue *q)
 {
 	struct entry_block *block = q->head;
 	struct entry entry;
@@ -321,8 +323,35 @@ window_pop(struct queue *q)
 		else if (block->first + PREFETCH_DISTANCE < block->end)
 			prefetch_line(block->entries[block->first + PREFETCH_DISTANCE].message);
 	}
+	return entry;
+}
+
+struct entry
+window_pop(struct queue *q)
+{
+	struct entry entry = take_first(q);
+
 	count_out(q, entry.message);
 	return entry;
+}
+
+struct entry
+window_set_aside(struct queue *q)
+{
+	return take_first(q);
+}
+
+void
+window_put_back(struct queue *q, struct entry entry)
+{
+	assert(q->head == NULL || entry.bits < q->head->entries[q->head->first].bits);
+	heap_put(q, entry);
+}
+
+void
+window_let_go(struct queue *q, const struct message *m)
+{
+	count_out(q, m);
 }
 
 void
@@ -336,6 +365,7 @@ window_requeue(struct queue *q, struct entry entry)
 void
 window_clear(struct queue *q, enum ack_reason reason)
 {
+	groups_gather(q);
 	while (q->ready_count > 0) {
 		struct entry entry = window_pop(q);
 
@@ -365,5 +395,5 @@ window_check(const struct queue *q)
 		}
 		count += b->end - b->first;
 	}
-	assert(count == q->ready_count);
+	assert(count + groups_aside(q).count == q->ready_count);
 }
