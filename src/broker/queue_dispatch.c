@@ -246,7 +246,8 @@ queue_dispatch(struct queue *q)
 void
 queue_look_at_yielders(struct queue *q)
 {
-	if (!list_empty(&q->yielders) && waiting_octets(q) <= q->vhost->broker->options.yield_low)
+	if (!list_empty(&q->yielders) &&
+	    waiting_octets(q) - groups_aside(q).octets <= q->vhost->broker->options.yield_low)
 		queue_wake_yielders(q);
 }
 
@@ -384,7 +385,9 @@ queue_wants_yield(const struct queue *q)
 	const struct broker *broker = q->vhost->broker;
 
 	return waiting_octets(q) > broker->options.yield_high && !list_empty(&q->consumers) &&
-	       broker->now.monotonic_ms - q->taken_ms <= TAKING_MS;
+	       broker->now.monotonic_ms - q->taken_ms <= TAKING_MS &&
+	       /* what is set aside waits for one consumer, and may do so for long */
+	       waiting_octets(q) - groups_aside(q).octets > broker->options.yield_high;
 }
 
 void

@@ -570,6 +570,20 @@ START_TEST(test_so_much_is_set_aside_and_no_more)
 }
 END_TEST
 
+START_TEST(test_publishers_do_not_yield_to_a_key_that_waits)
+{
+	taker_start(&a, q, "a", 0, 1);
+	taker_start(&b, q, "b", 0, 100);
+	broker->options.yield_high = 100;
+	put_all("x x x x x y");
+	dispatch();
+	ck_assert_uint_gt(q->ready_bytes, 100);
+	ck_assert(!queue_wants_yield(q));
+	put_all("z z z z z");
+	ck_assert(queue_wants_yield(q));
+}
+END_TEST
+
 START_TEST(test_room_made_by_a_limit_lets_others_go_on)
 {
 	ask_number("x-max-length", QUEUE_WINDOW_COUNT + 1);
@@ -600,4 +614,5 @@ TESTS_WITH("queue_groups", set_up, tear_down, test_a_key_stays_with_its_consumer
 	   test_purge_takes_what_is_set_aside, test_deleted_while_keys_are_held,
 	   test_the_oldest_are_dropped_first, test_what_is_set_aside_expires,
 	   test_what_is_set_aside_expires_on_its_own, test_so_much_is_set_aside_and_no_more,
+	   test_publishers_do_not_yield_to_a_key_that_waits,
 	   test_room_made_by_a_limit_lets_others_go_on)
