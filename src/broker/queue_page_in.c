@@ -53,13 +53,20 @@ collect(struct page_move *move, uint64_t part)
 	}
 }
 
+static bool
+first_is_stub(const struct queue *q)
+{
+	return q->requeued_count == 0 && q->head != NULL &&
+	       (q->head->entries[q->head->first].message->flags & MESSAGE_PAGED);
+}
+
 /* Whether there may be a stub in the part of the window that should be at hand. */
 static bool
 wants_more(const struct queue *q)
 {
 	struct reach requeued = {.count = q->requeued_count};
 
-	if (queue_must_read(q))
+	if (first_is_stub(q))
 		return true;
 	return !list_empty(&q->consumers) && q->head != NULL &&
 	       is_within(&requeued, 2 * AHEAD_PART) &&

@@ -26,6 +26,7 @@ static struct queue *q;
 static struct eater hot, rest;
 static uint32_t next_of[KEYS]; // the next message of each key
 static uint32_t taken_n;
+static uint32_t body_size = sizeof(uint32_t);
 
 static uint32_t
 key_of(uint32_t number)
@@ -66,10 +67,11 @@ send(uint32_t number, bool persistent)
 
 	table_put_long(&table, BYTES("k"), key_of(number));
 	properties.headers = bytes_of(octets, (size_t)(table.p - octets));
-	content_header_encode(&properties, sizeof(number), &w);
+	content_header_encode(&properties, body_size, &w);
 	ck_assert(!w.bad);
 	m = message_new(BYTES(""), BYTES("work"), bytes_of(header, (size_t)(w.p - header)),
-			sizeof(number), persistent ? MESSAGE_PERSISTENT : 0);
+			body_size, persistent ? MESSAGE_PERSISTENT : 0);
+	memset(message_body_room(m), 0, body_size);
 	memcpy(message_body_room(m), &number, sizeof(number));
 	queue_publish(broker, &route, m);
 	message_unref(m);
@@ -249,6 +251,37 @@ START_TEST(test_get_comes_to_what_is_on_the_disk)
 }
 END_TEST
 
+/* Transient messages whose bodies go to page files: what is set aside has its body. */
+START_TEST(test_bodies_in_page_files)
+{
+	page_out_at = 0;
+	restart(true);
+	body_size = 5000;
+	declare();
+	for (uint32_t i = 0; i < LONG; i++) {
+		send(i, false);
+		if (i % 500 == 0)
+			step_store();
+	}
+	run_all();
+	ck_assert_uint_ne(q->flags & QUEUE_PAGED, 0);
+	start(&hot, 1);
+	start(&rest, 60);
+	for (int i = 0; i < 5; i++) {
+		ck_assert_uint_gt(rest.held_n, 0);
+		ack_all(&rest);
+		run_all();
+		queue_check(q);
+	}
+	ck_assert_uint_gt(groups_aside(q).count, 50);
+	ck_assert_uint_eq(rest.hot_n, 0);
+	hot.limit = 100;
+	eat_all();
+	ck_assert_uint_gt(pages_in, 0);
+}
+END_TEST
+
 TESTS_WITH("queue_groups_cold", cold_set_up, cold_tear_down,
 	   test_others_are_read_past_a_key_that_waits, test_what_is_set_aside_goes_back_to_the_disk,
-	   test_a_restart_frees_all_keys, test_get_comes_to_what_is_on_the_disk)
+	   test_a_restart_frees_all_keys, test_get_comes_to_what_is_on_the_disk,
+	   test_bodies_in_page_files)
