@@ -326,6 +326,10 @@ struct queue_life {
 	struct own_deadline *own; // owns; a binary heap: messages with an expiration of their own
 	uint32_t own_count;
 	uint32_t own_room;
+	uint64_t
+		own_from; // messages from this one on came with an expiration noted there; 0: none did
+	uint64_t own_read_below; // so did those below, older ones, when they were read
+	bool unlooked;		 // it was recovered: what its first messages have is not known yet
 	struct queue_expiry *expiry; // owns; of a queue that expires; NULL: it does not
 	uint64_t cold_time_ms;	     // the first message on the disk came then or later
 	struct queue_groups *groups; // owns; of a queue with QUEUE_GROUPED; NULL: it has none

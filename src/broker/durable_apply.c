@@ -424,9 +424,7 @@ broker_end_recovery(struct broker *broker)
 			q->next_qseq = max_u64(q->next_qseq, q->log->next_qseq);
 			if (q->log->cold_count > 0)
 				q->flags |= QUEUE_COLD;
-			/* when its messages came must be read: at once, but not before anything else */
-			if (q->flags & QUEUE_TTL)
-				deadline_set(broker->deadlines, &q->life->due, 0);
+			ttl_recovered(q);
 			queue_expiry_recovered(q);
 		}
 	}

@@ -216,6 +216,11 @@ uint64_t message_deadline(const struct message *message);
 bool ttl_is_over(const struct queue *queue, const struct entry *entry);
 /* A message is ready in the queue, or on the disk: it is seen to when it is due. */
 void ttl_watch(struct queue *queue, const struct message *message, uint64_t qseq);
+/* The same for one that was published just now, and for one that was read from the disk. */
+void ttl_watch_new(struct queue *queue, const struct message *message, uint64_t qseq);
+void ttl_watch_read(struct queue *queue, const struct message *message, uint64_t qseq);
+/* All of it has been read back. */
+void ttl_recovered(struct queue *queue);
 /* Finds out anew when something is due: the queue's limit changed, or messages came to hand. */
 void ttl_arm(struct queue *queue);
 /* Lets everything die now that is due, as far as the disk keeps up. */

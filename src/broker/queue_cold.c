@@ -411,7 +411,7 @@ broker_read_message(struct broker *broker, struct queue_log *log, uint64_t qseq,
 	if (q->life != NULL)
 		q->life->cold_time_ms = message->time_ms; // the next one is younger
 	if (message->flags & MESSAGE_HAS_EXPIRATION)
-		ttl_watch(q, message, qseq);
+		ttl_watch_read(q, message, qseq);
 }
 
 void

@@ -154,7 +154,7 @@ static void
 look_at(struct queue *q, const struct message *message)
 {
 	if ((q->flags & QUEUE_TTL) || (message->flags & MESSAGE_HAS_EXPIRATION)) {
-		ttl_watch(q, message, q->next_qseq - 1);
+		ttl_watch_new(q, message, q->next_qseq - 1);
 		if (q->log != NULL && q->log->cold_count == 1 && q->life != NULL)
 			q->life->cold_time_ms = message->time_ms;
 	}

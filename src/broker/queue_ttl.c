@@ -5,8 +5,9 @@
  * limit acts at once. Messages with an expiration of their own are in a heap by their deadline, wherever they stand.
  *
  * The heap is not kept up when a message is delivered or goes to the disk: an item that finds no message is
- * dropped, and a message that comes back is put in again. What is on the disk expires when it comes to hand: a
- * queue with a limit has its first messages read when the first of them may be due.
+ * dropped, and a message that comes back too late is put in again. What is on the disk expires when it comes to hand:
+ * a queue of which nothing is has its first messages read when the first of them may be due, or any that was noted
+ * is, and so on while they die. One that was recovered and has dead letters is looked at once.
  *
  * Nothing expires while it is unacked. Nothing is handed out after its deadline: dispatching stops at such a
  * message, and the deadline of the queue is due at once.
@@ -74,6 +75,14 @@ ttl_is_over(const struct queue *q, const struct entry *entry)
 
 /* ---- the heap ---- */
 
+/* Of those that are due at once the oldest is first: they may die in several goes. */
+static bool
+is_sooner(const struct own_deadline *a, const struct own_deadline *b)
+{
+	return a->deadline_ms < b->deadline_ms ||
+	       (a->deadline_ms == b->deadline_ms && a->qseq < b->qseq);
+}
+
 static void
 heap_push(struct queue_life *life, struct own_deadline item)
 {
@@ -83,7 +92,7 @@ heap_push(struct queue_life *life, struct own_deadline item)
 		life->own_room = life->own_room == 0 ? 16 : 2 * life->own_room;
 		life->own = xrealloc(life->own, life->own_room * sizeof(*life->own));
 	}
-	for (; at > 0 && item.deadline_ms < life->own[(at - 1) / 2].deadline_ms; at = (at - 1) / 2)
+	for (; at > 0 && is_sooner(&item, &life->own[(at - 1) / 2]); at = (at - 1) / 2)
 		life->own[at] = life->own[(at - 1) / 2];
 	life->own[at] = item;
 }
@@ -94,10 +103,9 @@ heap_down(struct queue_life *life, uint32_t at, struct own_deadline item)
 	uint32_t n = life->own_count;
 
 	for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
-		if (child + 1 < n &&
-		    life->own[child + 1].deadline_ms < life->own[child].deadline_ms)
+		if (child + 1 < n && is_sooner(&life->own[child + 1], &life->own[child]))
 			child++;
-		if (item.deadline_ms <= life->own[child].deadline_ms)
+		if (!is_sooner(&life->own[child], &item))
 			break;
 		life->own[at] = life->own[child];
 	}
@@ -198,6 +206,41 @@ ttl_watch(struct queue *q, const struct message *m, uint64_t qseq)
 		ttl_arm(q);
 }
 
+void
+ttl_watch_new(struct queue *q, const struct message *m, uint64_t qseq)
+{
+	ttl_watch(q, m, qseq);
+	if ((m->flags & MESSAGE_HAS_EXPIRATION) && q->life->own_from == 0)
+		q->life->own_from = qseq;
+}
+
+void
+ttl_watch_read(struct queue *q, const struct message *m, uint64_t qseq)
+{
+	struct queue_life *life;
+	bool is_noted;
+
+	life_need(q);
+	life = q->life;
+	is_noted = qseq < life->own_read_below || (life->own_from != 0 && qseq >= life->own_from);
+	if (!is_noted)
+		life->own_read_below = qseq + 1;
+	/* of one whose time is over the item is gone */
+	if (!is_noted || message_deadline(m) <= q->vhost->broker->now.wall_ms)
+		ttl_watch(q, m, qseq);
+}
+
+void
+ttl_recovered(struct queue *q)
+{
+	/* when its messages came must be read: at once, but not before anything else */
+	if (q->log->cold_count == 0 || !((q->flags & QUEUE_TTL) || queue_settings(q)->dead_letters))
+		return;
+	life_need(q);
+	q->life->unlooked = true;
+	deadline_set(q->vhost->broker->deadlines, &q->life->due, 0);
+}
+
 /* ---- what is due ---- */
 
 /* Takes the first ones that are past the queue's limit; how many. */
@@ -289,13 +332,18 @@ ttl_on_deadline(struct deadline *deadline, uint64_t now_ms)
 {
 	struct queue *q = container_of(deadline, struct queue_life, due)->queue;
 	struct broker *broker = q->vhost->broker;
+	bool unlooked = q->life->unlooked;
+	bool some;
 
 	/* one that may not wait at all is for a consumer that waits for it */
 	queue_dispatch_dirty(q);
-	run(q);
-	if (broker_store_behind(broker))
+	some = run(q);
+	if (broker_store_behind(broker)) {
 		deadline_set(broker->deadlines, deadline, now_ms + FULL_MS);
-	else if (queue_must_read(q) && first_limit(q) <= broker->now.wall_ms)
+		return;
+	}
+	q->life->unlooked = false;
+	if (queue_must_read(q) && (some || unlooked || first_limit(q) <= broker->now.wall_ms))
 		queue_read_dying(q); // and then it goes on
 	else
 		ttl_arm(q);

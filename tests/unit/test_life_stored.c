@@ -225,6 +225,84 @@ START_TEST(test_own_deadlines_of_stored_messages)
 }
 END_TEST
 
+static void
+send_for(struct queue *q, uint32_t number, const char *expiration)
+{
+	struct queue *queues[] = {q};
+	struct route route = {.queues = queues, .count = 1, .room = 1};
+	struct message *m = make_message(number, 10, true);
+	struct message *expiring = with_expiration(m, expiration);
+
+	queue_publish(broker, &route, expiring);
+	message_unref(expiring);
+	message_unref(m);
+	if (broker_store_full(broker))
+		step_store();
+}
+
+/* Nobody takes from it, so that all of it is on the disk when it is due. */
+START_TEST(test_own_deadlines_bring_messages_back)
+{
+	struct queue *q;
+
+	declare("dead");
+	ask_dead_letters_to("dead");
+	q = declare("wait");
+	for (uint32_t i = 0; i < LONG; i++)
+		send_for(q, i, i < 10 ? "30000" : "60000");
+	live(20000);
+	ck_assert_uint_eq(q->ready_count, 0);
+	live(20000);
+	ck_assert_uint_eq(queue_message_count(find("dead")), 10);
+	live(15000);
+	ck_assert_uint_eq(queue_message_count(q), LONG - 10);
+	live(15000);
+	ck_assert_uint_eq(queue_message_count(q), 0);
+	ck_assert_uint_eq(q->life->own_count, 0);
+	expect_numbers(find("dead"), 0, LONG);
+}
+END_TEST
+
+/* The same when it was stopped meanwhile: whoever looks at them first is the deadline of the queue. */
+START_TEST(test_own_deadlines_bring_messages_back_after_a_restart)
+{
+	struct queue *q;
+
+	declare("dead");
+	ask_dead_letters_to("dead");
+	q = declare("wait");
+	for (uint32_t i = 0; i < LONG; i++)
+		send_for(q, i, "60000");
+	live(20000);
+	for (int clean = 0; clean < 2; clean++) {
+		restart(clean);
+		live(15000);
+	}
+	ck_assert_uint_eq(queue_message_count(find("wait")), LONG);
+	live(15000);
+	ck_assert_uint_eq(queue_message_count(find("wait")), 0);
+	expect_numbers(find("dead"), 0, LONG);
+}
+END_TEST
+
+/* What is read again and again is noted once. */
+START_TEST(test_own_deadlines_are_noted_once)
+{
+	struct queue *q = declare("wait");
+
+	for (uint32_t i = 0; i < LONG; i++)
+		send_for(q, i, "3600000");
+	for (int i = 0; i < 10; i++) {
+		live(10000);
+		ck_assert_uint_eq(q->ready_count, 0);
+		queue_refill(q);
+		run_all();
+		ck_assert_uint_gt(q->ready_count, 0);
+	}
+	ck_assert_uint_le(q->life->own_count, LONG + 1);
+}
+END_TEST
+
 START_TEST(test_limit_of_a_long_queue)
 {
 	struct queue *q;
@@ -382,6 +460,8 @@ END_TEST
 
 TESTS_WITH("life_stored", cold_set_up, cold_tear_down, test_all_of_a_long_queue_expires,
 	   test_deadlines_hold_over_a_restart, test_what_expired_while_it_was_stopped,
-	   test_own_deadlines_of_stored_messages, test_limit_of_a_long_queue,
+	   test_own_deadlines_of_stored_messages, test_own_deadlines_bring_messages_back,
+	   test_own_deadlines_bring_messages_back_after_a_restart,
+	   test_own_deadlines_are_noted_once, test_limit_of_a_long_queue,
 	   test_letters_are_known_after_a_restart,
 	   test_dead_letters_are_in_one_place_after_any_crash)
