@@ -241,5 +241,28 @@ def case_delays_go_on_after_a_kill(broker):
     channel.connection.close()
 
 
+@own_broker
+def case_thousands_of_expirations_over_a_kill(broker):
+    """More than a broker has at hand: most of them are on the disk when their time is over."""
+    number, wait_ms = 8000, 3000
+    channel = connect(broker).channel()
+    channel.queue_declare("many", durable=True)
+    channel.queue_declare("many.wait", durable=True, arguments={
+        "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "many"})
+    for n in range(number):
+        channel.basic_publish("", "many.wait", b"%d" % n, persistent(expiration=str(wait_ms)))
+    sent = time.monotonic()
+    channel.confirm_delivery()
+    channel.basic_publish("", "many.wait", b"%d" % number, persistent(expiration=str(wait_ms)))
+    broker.kill()
+    broker.start()
+    channel = channel_of(broker)
+    assert count(channel, "many.wait") == number + 1 and count(channel, "many") == 0
+    came = taken(channel, "many", number + 1)
+    assert [int(body) for _, body, _ in came] == list(range(number + 1))
+    assert came[-1][0] >= sent + wait_ms / 1000 - 0.05 and count(channel, "many.wait") == 0
+    channel.connection.close()
+
+
 if __name__ == "__main__":
     raise SystemExit(lib.run_cases(globals()))
