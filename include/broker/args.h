@@ -31,3 +31,5 @@ struct field;
 const struct reply *args_inequivalent(const char *kind, const struct vhost *vhost,
 				      struct bytes name, struct bytes argument,
 				      const struct field *received, const struct field *current);
+/* Whether words, a list with blanks between, has the word. */
+bool args_has_word(const char *words, struct bytes word);

@@ -53,6 +53,16 @@ max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* For qsort() and bsearch() of numbers. */
+static inline int
+compare_u64(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left;
+	uint64_t b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
 /* The place of the highest and of the lowest bit set, 0 for the value 1; value is not 0. */
 static inline unsigned
 highest_bit_u64(uint64_t value)

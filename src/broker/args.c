@@ -136,9 +136,8 @@ check_version(const struct place *place, const struct argument *argument, const 
 	return check_integer(place, argument, field);
 }
 
-/* Whether words, a list with blanks between, has the word. */
-static bool
-has_word(const char *words, struct bytes word)
+bool
+args_has_word(const char *words, struct bytes word)
 {
 	while (*words != '\0') {
 		size_t n = strcspn(words, " ");
@@ -155,7 +154,7 @@ static const struct reply *
 check_queue_type(const struct place *place, const struct argument *argument,
 		 const struct field *field)
 {
-	if (has_word("classic quorum", field->bytes))
+	if (args_has_word("classic quorum", field->bytes))
 		return NULL;
 	return refuse_reason(place, argument, "\"unsupported queue type '%.*s'\"",
 			     BYTES_ARGS(field->bytes));
@@ -185,7 +184,7 @@ check_string(const struct place *place, const struct argument *argument, const s
 		return check_dead_key(place, argument);
 	if (argument->type == TYPE_QUEUE_TYPE)
 		return check_queue_type(place, argument, field);
-	if (argument->type == TYPE_WORD && !has_word(argument->words, field->bytes))
+	if (argument->type == TYPE_WORD && !args_has_word(argument->words, field->bytes))
 		return refuse_reason(place, argument, "%s", argument->reason);
 	return NULL;
 }

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "broker/args.h"
 #include "util/regex.h"
 
 #define TEXT_MAX 1023
@@ -85,20 +86,6 @@ show_all(struct buf *out, struct field_iterator iterator)
 
 /* ---- single values ---- */
 
-static bool
-is_word(const char *words, struct bytes word)
-{
-	while (*words != '\0') {
-		size_t n = strcspn(words, " ");
-
-		if (bytes_equal(bytes_of(words, n), word))
-			return true;
-		words += n;
-		words += strspn(words, " ");
-	}
-	return false;
-}
-
 /* "7D": a positive number and a unit. */
 static bool
 is_age(struct bytes age)
@@ -125,7 +112,7 @@ is_valid(const struct policy_key_row *row, const struct field *field)
 	case KEY_TYPE_STRING:
 		return field->class == FIELD_STRING;
 	case KEY_TYPE_WORD:
-		return field->class == FIELD_STRING && is_word(row->words, field->bytes);
+		return field->class == FIELD_STRING && args_has_word(row->words, field->bytes);
 	case KEY_TYPE_AGE:
 		return field->class == FIELD_STRING && is_age(field->bytes);
 	default:

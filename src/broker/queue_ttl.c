@@ -272,18 +272,10 @@ expire_most(const struct queue *q)
 }
 
 static int
-by_number(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left;
-	uint64_t b = *(const uint64_t *)right;
-
-	return a < b ? -1 : a > b;
-}
-
-static int
 by_age(const void *left, const void *right)
 {
-	return by_number(&((const struct entry *)left)->bits, &((const struct entry *)right)->bits);
+	return compare_u64(&((const struct entry *)left)->bits,
+			   &((const struct entry *)right)->bits);
 }
 
 /* Takes those out that are past their own deadlines, and lets them die oldest first; how many items went. */
@@ -302,7 +294,7 @@ expire_own(struct queue *q)
 		qseqs[n++] = heap_pop(life).qseq;
 	if (n == 0)
 		return 0;
-	qsort(qseqs, n, sizeof(*qseqs), by_number);
+	qsort(qseqs, n, sizeof(*qseqs), compare_u64);
 	found = window_take(q, qseqs, n, entries);
 	found += late_take(q, qseqs, n, entries + found);
 	if (q->flags & QUEUE_GROUPED)

@@ -216,15 +216,6 @@ heap_pop(struct queue *q)
 	return top;
 }
 
-static int
-compare_numbers(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left;
-	uint64_t b = *(const uint64_t *)right;
-
-	return a < b ? -1 : a > b;
-}
-
 /* Takes out of the heap, which is put in order again. */
 static uint32_t
 take_requeued(struct queue *q, const uint64_t *qseqs, uint32_t n, struct entry *entries)
@@ -237,7 +228,7 @@ take_requeued(struct queue *q, const uint64_t *qseqs, uint32_t n, struct entry *
 		struct entry entry = q->requeued[i];
 		uint64_t qseq = entry_qseq(&entry);
 
-		if (bsearch(&qseq, qseqs, n, sizeof(*qseqs), compare_numbers) != NULL)
+		if (bsearch(&qseq, qseqs, n, sizeof(*qseqs), compare_u64) != NULL)
 			entries[taken++] = entry;
 		else
 			heap_put(q, entry);

@@ -130,15 +130,6 @@ clean_folder(struct recovery *r, const char *folder, void (*note)(void *context,
 	return error;
 }
 
-static int
-compare_ids(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a;
-	uint64_t y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* The header of a file. 0; -EBADMSG when there is none in it; else an error of the disk. */
 static int
 read_header(struct scan *scan, struct segment_header *header)
@@ -371,7 +362,7 @@ recover_segments(struct recovery *r)
 		buf_addf(r->error, "store: cannot list log/: %s", strerror(-error));
 	} else {
 		if (l.count > 0)
-			qsort(l.ids, l.count, sizeof(uint64_t), compare_ids);
+			qsort(l.ids, l.count, sizeof(uint64_t), compare_u64);
 		error = take_segments(r, &l);
 		if (error == 0)
 			drop_swallowed(r);
