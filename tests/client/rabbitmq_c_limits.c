@@ -60,7 +60,9 @@ reject(amqp_connection_state_t conn, uint64_t tag)
 static bool
 is_text(amqp_bytes_t bytes, const char *text)
 {
-	return bytes.len == strlen(text) && memcmp(bytes.bytes, text, bytes.len) == 0;
+	/* one of no octets may be NULL */
+	return bytes.len == strlen(text) &&
+	       (bytes.len == 0 || memcmp(bytes.bytes, text, bytes.len) == 0);
 }
 
 /* The field, which must be there and of that kind. */
