@@ -94,7 +94,7 @@ void queue_reject(struct queue *queue, const struct entry *entry);
 void queue_requeue(struct queue *queue, const struct entry *entry);
 
 /* Whether publishers to this queue should yield (DECISIONS.md: a consumer that keeps taking and more
- * than yield_high bytes ready). */
+ * than yield_high bytes ready; of a durable queue, or a quarter of a window). */
 bool queue_wants_yield(const struct queue *queue);
 /* Whether publishers to this queue must wait: it has more than it may, by about a window, for what it is to drop
  * must be read from the disk first. It lets them go on. */

@@ -9,6 +9,10 @@
 
 /* A consumer that took nothing for this long does not hold publishers back. */
 #define TAKING_MS 200
+/* Messages ready at which publishers to a queue with a log yield, and at which they go on: a window and what one
+ * budget brings must stay in memory, as what has left it is delivered by way of the disk until all of it is. */
+#define YIELD_COUNT_HIGH (QUEUE_WINDOW_COUNT / 4)
+#define YIELD_COUNT_LOW (QUEUE_WINDOW_COUNT / 8)
 
 void
 queue_touch(struct queue *q)
@@ -154,11 +158,17 @@ count_delivery(struct queue *q, const struct consumer *consumer, const struct en
 		q->redeliver_count++;
 }
 
-/* How far its consumers are behind. */
-static uint64_t
-waiting_octets(const struct queue *q)
+/* Whether its consumers are behind by more than that. What is set aside waits for one consumer, and may do so for
+ * long. */
+static bool
+is_behind_by(const struct queue *q, uint64_t octets, uint64_t count)
 {
-	return q->ready_bytes + (q->log == NULL ? 0 : q->log->cold_octets);
+	struct aside aside = groups_aside(q);
+
+	if (q->log == NULL)
+		return q->ready_bytes - aside.octets > octets;
+	return q->ready_bytes - aside.octets + q->log->cold_octets > octets ||
+	       queue_message_count(q) - aside.count > count;
 }
 
 NEVER_INLINE bool
@@ -247,7 +257,7 @@ void
 queue_look_at_yielders(struct queue *q)
 {
 	if (!list_empty(&q->yielders) &&
-	    waiting_octets(q) - groups_aside(q).octets <= q->vhost->broker->options.yield_low)
+	    !is_behind_by(q, q->vhost->broker->options.yield_low, YIELD_COUNT_LOW))
 		queue_wake_yielders(q);
 }
 
@@ -384,10 +394,8 @@ queue_wants_yield(const struct queue *q)
 {
 	const struct broker *broker = q->vhost->broker;
 
-	return waiting_octets(q) > broker->options.yield_high && !list_empty(&q->consumers) &&
-	       broker->now.monotonic_ms - q->taken_ms <= TAKING_MS &&
-	       /* what is set aside waits for one consumer, and may do so for long */
-	       waiting_octets(q) - groups_aside(q).octets > broker->options.yield_high;
+	return !list_empty(&q->consumers) && broker->now.monotonic_ms - q->taken_ms <= TAKING_MS &&
+	       is_behind_by(q, broker->options.yield_high, YIELD_COUNT_HIGH);
 }
 
 void

@@ -630,26 +630,42 @@ go_on(struct yielder *yielder)
 	gone_on++;
 }
 
-START_TEST(test_publishers_wait_for_cold_messages_too)
+/* A publisher waits until that many have been taken, and not before the rest of them has. */
+static void
+wait_until_taken(unsigned some, unsigned rest)
 {
 	struct yielder yielder = {.go_on = go_on};
 
+	ck_assert(queue_wants_yield(a->queue));
+	yielder_wait(&yielder, a->queue);
+	take_more(a, some);
+	run_all();
+	ck_assert_int_eq(gone_on, 0);
+	take_more(a, rest);
+	run_all();
+	ck_assert_int_eq(gone_on, 1);
+	cancel(a);
+}
+
+START_TEST(test_publishers_wait_for_cold_messages_too)
+{
 	publish_many(a, 1000, 1000, true);
 	run_all();
 	ck_assert(!queue_wants_yield(a->queue));
 	consume(a, 1, false);
 	run_all();
-	ck_assert(queue_wants_yield(a->queue));
-	yielder_wait(&yielder, a->queue);
-	take_more(a, 500);
+	wait_until_taken(500, 450);
+}
+END_TEST
+
+START_TEST(test_publishers_wait_before_the_window_is_full)
+{
+	consume(a, 1, false);
+	publish_many(a, 1 + QUEUE_WINDOW_COUNT / 4, 1, true);
 	run_all();
-	ck_assert_int_eq(gone_on, 0);
-	take_more(a, 450);
-	run_all();
-	ck_assert_int_eq(gone_on, 1);
 	ck_assert(!queue_wants_yield(a->queue));
-	yielder_stop(&yielder);
-	cancel(a);
+	publish_many(a, 1, 1, true);
+	wait_until_taken(QUEUE_WINDOW_COUNT / 8, 1);
 }
 END_TEST
 
@@ -681,4 +697,4 @@ TESTS_WITH("queue_cold", cold_set_up, cold_tear_down, test_window_ends_by_count,
 	   test_prefetch_of_one, test_fan_out_to_a_cold_and_a_warm_queue,
 	   test_redelivered_after_a_crash, test_redelivered_after_a_clean_end,
 	   test_acks_of_what_was_cold_survive, test_publishers_wait_for_cold_messages_too,
-	   test_purge_lets_publishers_go_on)
+	   test_publishers_wait_before_the_window_is_full, test_purge_lets_publishers_go_on)
