@@ -103,7 +103,8 @@ enum thread_role {
 	THREAD_ANY,    // not named yet: tests and small tools; passes every assert_thread
 	THREAD_BROKER, // owns the loop and every piece of broker state
 	THREAD_STORE,  // writes and syncs batches
-	THREAD_HELPER  // cold reads, merges, checkpoints
+	THREAD_HELPER, // cold reads, merges, checkpoints
+	THREAD_INDEX   // indexes of segments
 };
 
 extern _Thread_local enum thread_role thread_role;

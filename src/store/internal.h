@@ -214,6 +214,7 @@ struct store {
 	struct mailbox *mailbox; // batches and jobs that come back
 	struct worker writer_thread;
 	struct worker helper_thread;
+	struct worker index_thread;
 	struct writer writer; // the store thread's while it runs
 
 	struct segment **segments; // own; by LSN; the last one is written to

@@ -65,8 +65,10 @@ reclaim(struct store *store)
 	for (size_t i = 0; i < store->segment_count;) {
 		struct segment *segment = store->segments[i];
 
-		if (segment->file == NULL && !segment->merging && segment->empty_lsn != 0 &&
-		    segment->empty_lsn <= covered && segment->last_lsn <= covered)
+		/* one that has a tail is being given its index */
+		if (segment->file == NULL && segment->tail == NULL && !segment->merging &&
+		    segment->empty_lsn != 0 && segment->empty_lsn <= covered &&
+		    segment->last_lsn <= covered)
 			remove_segment(store, segment);
 		else
 			i++;

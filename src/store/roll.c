@@ -134,8 +134,31 @@ run_seal(struct mail *mail)
 	}
 	if (job->error != 0)
 		return;
-	reader_forget(job->reader, job->id);
 	disk_close(&job->file);
+}
+
+static void
+run_forget(struct mail *mail)
+{
+	struct seal_job *job = container_of(mail, struct seal_job, mail);
+
+	reader_forget(job->reader, job->id);
+}
+
+static void
+forget_arrived(struct store *store, struct mail *mail)
+{
+	(void)store;
+	xfree(container_of(mail, struct seal_job, mail));
+}
+
+/* There is an index now: the helper, which may have read the segment without, opens it again before any read that
+ * needs it. */
+static void
+send_forget(struct store *store, struct seal_job *job)
+{
+	job->mail = (struct mail){.run = run_forget, .arrive = forget_arrived};
+	worker_send(&store->helper_thread, &job->mail);
 }
 
 static void
@@ -150,7 +173,8 @@ seal_arrived(struct store *store, struct mail *mail)
 		store->sealing = NULL;
 		store->seal_retry_ms = 0;
 		judge_space(store);
-		xfree(job);
+		send_forget(store, job);
+		reclaim(store);
 		cold_retry(store);
 		merge_consider(store);
 		return;
@@ -167,7 +191,7 @@ seal_arrived(struct store *store, struct mail *mail)
 	store_fail(store, job->error, "the index of a segment could not be written");
 }
 
-/* The segment takes no more: the helper writes its footer. */
+/* The segment takes no more: it gets its footer. */
 static void
 seal(struct store *store, struct segment *segment)
 {
@@ -186,7 +210,7 @@ seal(struct store *store, struct segment *segment)
 	};
 	segment->file = NULL;
 	store->sealing = job;
-	worker_send(&store->helper_thread, &job->mail);
+	worker_send(&store->index_thread, &job->mail);
 }
 
 void
@@ -195,7 +219,7 @@ roll_retry(struct store *store)
 	if (store->seal_retry_ms != 0 && store->now_ms >= store->seal_retry_ms) {
 		/* until it is back it counts as failed */
 		store->seal_retry_ms = UINT64_MAX;
-		worker_send(&store->helper_thread, &store->sealing->mail);
+		worker_send(&store->index_thread, &store->sealing->mail);
 	}
 	if (store->prepare_retry_ms != 0)
 		prepare_next(store, 0);

@@ -264,6 +264,7 @@ store_new(struct disk *disk, const struct store_options *options, const struct s
 	pages_init(store);
 	worker_init(&store->writer_thread, THREAD_STORE, store->mailbox);
 	worker_init(&store->helper_thread, THREAD_HELPER, store->mailbox);
+	worker_init(&store->index_thread, THREAD_INDEX, store->mailbox);
 	return store;
 }
 
@@ -299,6 +300,7 @@ store_free(struct store *store)
 	batch_free(store->spare);
 	worker_fini(&store->writer_thread);
 	worker_fini(&store->helper_thread);
+	worker_fini(&store->index_thread);
 	mailbox_free(&store->mailbox);
 	xfree(store);
 }
@@ -411,6 +413,7 @@ store_start(struct store *store)
 {
 	worker_start(&store->writer_thread);
 	worker_start(&store->helper_thread);
+	worker_start(&store->index_thread);
 }
 
 bool
@@ -418,6 +421,7 @@ store_work(struct store *store)
 {
 	bool any = worker_step(&store->writer_thread);
 
+	any |= worker_step(&store->index_thread);
 	return worker_step(&store->helper_thread) || any;
 }
 
@@ -429,6 +433,7 @@ settle_threads(struct store *store)
 
 	if (threads) {
 		worker_stop(&store->writer_thread);
+		worker_stop(&store->index_thread);
 		worker_stop(&store->helper_thread);
 	} else {
 		store_work(store);

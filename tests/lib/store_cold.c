@@ -98,7 +98,7 @@ read_out(struct store_fixture *f, struct queue_log *log)
 		expect(i < READ_ROUNDS, "queue %llu: %llu messages cannot be read",
 		       (unsigned long long)log->id, (unsigned long long)log->cold_count);
 		store_read(f->store, log, 100, 100000);
-		store_fixture_help(f);
+		store_fixture_index_and_help(f);
 		store_receive(f->store);
 		must(!f->failed);
 	}

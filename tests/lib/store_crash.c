@@ -165,7 +165,7 @@ interleave(struct simulator *s, const struct disk_sim_call *call)
 	if (s->history.store == NULL || store_fixture_random(&s->history, 3) != 0)
 		return;
 	if (is_writers(s->history.store, call))
-		store_fixture_help(&s->history);
+		store_fixture_index_and_help(&s->history);
 	else
 		store_fixture_write(&s->history);
 }

@@ -507,19 +507,39 @@ store_fixture_write(struct store_fixture *f)
 }
 
 bool
+store_fixture_index(struct store_fixture *f)
+{
+	return worker_step(&f->store->index_thread);
+}
+
+bool
 store_fixture_help(struct store_fixture *f)
 {
 	return worker_step(&f->store->helper_thread);
 }
 
 bool
+store_fixture_index_and_help(struct store_fixture *f)
+{
+	bool any = store_fixture_index(f);
+
+	store_receive(f->store);
+	return store_fixture_help(f) || any;
+}
+
+bool
 store_fixture_work(struct store_fixture *f)
 {
-	bool helper_first = store_fixture_random(f, 2) == 0;
-	bool any = helper_first && store_fixture_help(f);
+	bool (*threads[])(struct store_fixture * f) = {store_fixture_write, store_fixture_index,
+						       store_fixture_help};
+	bool any = false;
 
-	any |= store_fixture_write(f);
-	any |= !helper_first && store_fixture_help(f);
+	for (size_t n = countof(threads); n > 0; n--) {
+		size_t which = store_fixture_random(f, n);
+
+		any |= threads[which](f);
+		threads[which] = threads[n - 1];
+	}
 	store_receive(f->store);
 	return any;
 }

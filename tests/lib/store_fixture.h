@@ -124,11 +124,14 @@ void store_fixture_check_cold(const struct store_fixture *f);
 void store_fixture_submit(struct store_fixture *f, bool input_waits);
 /* Whether a batch is on its way. */
 bool store_fixture_is_writing(const struct store_fixture *f);
-/* Each alone: what is in the mail of the store thread, of the helper thread. Whether there was
- * anything. */
+/* Each alone: what is in the mail of the store thread, of the index thread, of the helper thread. Whether
+ * there was anything. */
 bool store_fixture_write(struct store_fixture *f);
+bool store_fixture_index(struct store_fixture *f);
 bool store_fixture_help(struct store_fixture *f);
-/* Both, in any order, and what came of it; whether there was anything. */
+/* The index thread, what came of it, and the helper thread; whether there was anything. */
+bool store_fixture_index_and_help(struct store_fixture *f);
+/* All, in any order, and what came of it; whether there was anything. */
 bool store_fixture_work(struct store_fixture *f);
 /* Until everything is stable and no thread has work; fails the test when that does not happen. */
 void store_fixture_flush(struct store_fixture *f);

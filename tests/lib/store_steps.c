@@ -114,7 +114,7 @@ step_turn(struct store_fixture *f)
 		store_fixture_write(f);
 		break;
 	case 1:
-		store_fixture_help(f);
+		store_fixture_index_and_help(f);
 		break;
 	default:
 		store_fixture_work(f);

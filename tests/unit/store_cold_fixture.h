@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of cold queues share: one fixture, opened so that all that is published is cold, the two
+ * What the tests of cold queues share: one fixture, opened so that all that is published is cold, the
  * threads stepped by hand, messages in each of the places there are, and a recount of what is live.
  */
 #pragma once
@@ -66,11 +66,11 @@ log_of(uint32_t queue)
 	return f.ledger.queues[queue].log;
 }
 
-/* What comes of the helper's work alone. */
+/* What comes of the work of all threads but the one that writes. */
 static inline void
 help(void)
 {
-	store_fixture_help(&f);
+	store_fixture_index_and_help(&f);
 	store_receive(f.store);
 }
 

@@ -437,7 +437,7 @@ check_event(enum merge_state state, enum event event, bool helped)
 	merge_reach(&f, state);
 	/* the helper has done its part, and nobody knows */
 	if (helped)
-		store_fixture_help(&f);
+		store_fixture_index_and_help(&f);
 	happen(event, queue);
 	store_fixture_check(&f);
 	merge_rest(&f);
@@ -475,7 +475,7 @@ START_TEST(test_reads_about_the_renaming)
 			/* so far it was read when the copy begins */
 			for (unsigned i = 0; i < skip; i++) {
 				store_fixture_read(&f, queue, 1, 1000000);
-				store_fixture_help(&f);
+				store_fixture_index_and_help(&f);
 				store_receive(f.store);
 			}
 			if (behind == 0)

@@ -59,7 +59,7 @@ check_close(enum merge_state state, bool clean, bool helped, bool cold)
 	make_garbage(&f);
 	merge_reach(&f, state);
 	if (helped)
-		store_fixture_help(&f);
+		store_fixture_index_and_help(&f);
 	settle_one(&f);
 	ck_assert_int_eq(store_fixture_close(&f, clean), 0);
 	if (!clean)
@@ -102,11 +102,11 @@ pause_merge(void)
 	store_fixture_submit(&f, false);
 	f.now.monotonic_ms += 100;
 	store_fixture_submit(&f, false);
-	store_fixture_help(&f);
+	store_fixture_index_and_help(&f);
 	store_receive(f.store);
 	ck_assert_int_eq(f.store->merge_state, MERGE_PAUSED);
 	/* nothing is with the helper */
-	ck_assert(!store_fixture_help(&f));
+	ck_assert(!store_fixture_index_and_help(&f));
 }
 
 START_TEST(test_publishers_go_first)

@@ -59,7 +59,7 @@ START_TEST(test_a_full_batch_does_not_wait)
 	}
 	store_fixture_submit(&f, true);
 	/* it is larger than a file, so one has to be made for it first */
-	while (store_fixture_help(&f))
+	while (store_fixture_index_and_help(&f))
 		store_receive(f.store);
 	store_fixture_submit(&f, true);
 	ck_assert(store_fixture_is_writing(&f));

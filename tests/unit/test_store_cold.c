@@ -6,6 +6,7 @@
  */
 #include "store_cold_fixture.h"
 
+#include "store/checkpoint.h"
 #include "store/merge.h"
 
 /* ---- reading ---- */
@@ -92,11 +93,56 @@ START_TEST(test_read_from_a_segment_that_is_being_sealed)
 	begin_segment_anew(queue);
 	store_fixture_read(&f, queue, 3, 100000);
 	ck_assert(log_of(queue)->reading);
-	/* the seal comes before the read */
 	help();
 	ck_assert_ptr_null(f.store->sealing);
 	store_fixture_read_out(&f, queue, 3, 100000);
 	check_live();
+}
+END_TEST
+
+START_TEST(test_read_does_not_wait_for_an_index)
+{
+	uint32_t queue = store_fixture_queue(&f);
+
+	publish(queue, 1000);
+	store_fixture_flush(&f);
+	begin_segment_anew(queue);
+	store_fixture_read(&f, queue, 3, 100000);
+	store_fixture_help(&f);
+	store_receive(f.store);
+	ck_assert(!log_of(queue)->reading);
+	ck_assert_ptr_nonnull(f.store->sealing);
+	ck_assert_uint_eq(f.read_ends, 1);
+}
+END_TEST
+
+/* Else its file could be used again while the index is still written to it. */
+START_TEST(test_segment_without_messages_stays_until_it_has_its_index)
+{
+	uint32_t queue = store_fixture_queue(&f);
+	uint64_t first;
+
+	f.push = PUSH_NONE;
+	store_fixture_flush(&f);
+	begin_segment_anew(queue);
+	first = f.store->segments[0]->id;
+	for (size_t i = 0; f.ledger.messages[i].lsn <= f.store->segments[0]->last_lsn; i++)
+		store_fixture_ack(&f, i, 0, ACK_CONSUMED);
+	for (int i = 0; i < 4; i++) {
+		store_fixture_deliver(&f, store_fixture_queue(&f));
+		f.store->checkpoints.forced = true;
+		for (int turns = 0; turns < 4; turns++) {
+			f.now.monotonic_ms += SECOND_MS;
+			store_fixture_submit(&f, false);
+			write_batch();
+			store_fixture_help(&f);
+			store_receive(f.store);
+		}
+	}
+	ck_assert_uint_gt(checkpoint_covered(f.store), f.store->segments[0]->last_lsn);
+	ck_assert_uint_eq(f.store->segments[0]->id, first);
+	help();
+	ck_assert_uint_gt(f.store->segments[0]->id, first);
 }
 END_TEST
 
@@ -212,7 +258,7 @@ turn(void)
 	store_fixture_define(&f, 1, (uint32_t)(f.now.monotonic_ms / SECOND_MS % 2 + 1));
 	store_fixture_submit(&f, false);
 	store_fixture_write(&f);
-	store_fixture_help(&f);
+	store_fixture_index_and_help(&f);
 }
 
 /* Files that are half garbage; the messages that are open are cold. */
@@ -281,7 +327,7 @@ START_TEST(test_read_that_comes_behind_the_end_of_a_merge)
 	finish_merge();
 	store_fixture_read(&f, queue, 5, 100000);
 	ck_assert(log_of(queue)->reading);
-	store_fixture_help(&f);
+	store_fixture_index_and_help(&f);
 	store_receive(f.store);
 	store_fixture_read_out(&f, queue, 5, 100000);
 	store_fixture_check(&f);
@@ -413,7 +459,8 @@ TESTS_WITH("store_cold", set_up, tear_down, test_messages_come_in_order_from_whe
 	   test_read_brings_no_more_than_was_asked_for,
 	   test_read_of_what_is_not_written_waits_for_its_batch,
 	   test_reads_that_have_to_wait_on_wait_for_the_next_batch,
-	   test_read_from_a_segment_that_is_being_sealed,
+	   test_read_from_a_segment_that_is_being_sealed, test_read_does_not_wait_for_an_index,
+	   test_segment_without_messages_stays_until_it_has_its_index,
 	   test_segment_that_was_read_before_it_was_sealed, test_what_was_returned_is_read_again,
 	   test_more_segments_than_the_reader_keeps_open,
 	   test_messages_of_several_queues_of_which_some_are_cold,

@@ -56,7 +56,7 @@ START_TEST(test_purge_while_a_read_is_on_its_way)
 	store_fixture_read(&f, queue, 30, 100000);
 	ck_assert(log_of(queue)->reading);
 	/* it is read, but does not arrive before the purge */
-	store_fixture_help(&f);
+	store_fixture_index_and_help(&f);
 	purge_and_check(queue);
 }
 END_TEST
@@ -98,7 +98,7 @@ START_TEST(test_dropped_queue_leaves_nothing)
 
 	store_fixture_read(&f, queue, 30, 100000);
 	ck_assert(log_of(queue)->reading);
-	store_fixture_help(&f);
+	store_fixture_index_and_help(&f);
 	store_fixture_drop(&f, queue);
 	store_fixture_flush(&f);
 	ck_assert_uint_eq(f.read_ends, 0);
