@@ -27,13 +27,15 @@ enum definition_kind {
 	DEFINITION_POLICY = 8,		 // vhost, name; pattern, apply_to, priority, arguments
 	DEFINITION_OPERATOR_POLICY = 9,	 // the same
 	/* reserved: parameters 10 */
-	DEFINITION_KIND_END = 11
+	DEFINITION_PART = 11, // vhost, name and flags of whose it is; part, queue_id
+	DEFINITION_KIND_END = 12
 };
 
 enum definition_flag {
 	DEFINITION_AUTO_DELETE = 1,
 	DEFINITION_INTERNAL = 2,
-	DEFINITION_TO_EXCHANGE = 4 // a binding whose destination is an exchange
+	DEFINITION_TO_EXCHANGE = 4, // a binding whose destination is an exchange
+	DEFINITION_OF_EXCHANGE = 8  // a part whose owner is an exchange; otherwise it is a queue
 };
 
 /* All fields of all kinds; those that a kind does not use are empty. Views borrow. */
@@ -64,6 +66,7 @@ struct definition {
 	struct bytes pattern;
 	struct bytes apply_to;
 	uint64_t priority; // see definition_priority()
+	uint64_t part;	   // which one of its owner's
 };
 
 /* A limit (negative: none) as the field keeps it, and back. */
@@ -90,6 +93,13 @@ static inline int64_t
 definition_priority_of(uint64_t field)
 {
 	return (int64_t)field;
+}
+
+/* Whether it says which queue of the store it is: then messages refer to its queue_id. */
+static inline bool
+definition_has_queue(const struct definition *definition)
+{
+	return definition->kind == DEFINITION_QUEUE || definition->kind == DEFINITION_PART;
 }
 
 /* Octets that definition_encode() writes: a multiple of 8. */

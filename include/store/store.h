@@ -87,8 +87,9 @@ struct stored_ref {
 };
 
 struct store_ops {
-	/* Recovery: a definition, in the order in which they were logged. For a queue that is put, log is its
-	 * own: the broker sets log->owner. Its views borrow until the call returns. */
+	/* Recovery: a definition, in the order in which they were logged. For a queue or a part that is put, log
+	 * is its own: the broker sets log->owner, unless what the part is of is gone: then the log ends here. Its
+	 * views borrow until the call returns. */
 	void (*define)(void *context, const struct definition *definition, struct queue_log *log);
 	/* Recovery, after all definitions: a message and those references that are not settled, by LSN. NULL: they
 	 * stay cold. */

@@ -5,9 +5,12 @@
  */
 #include "image.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "util/mem.h"
+
+#include "ctl.h"
 
 void
 image_init(struct image *image)
@@ -81,6 +84,13 @@ make_key(struct buf *key, const struct definition *d)
 	add_part(key, d->name);
 	add_part(key, d->user);
 	add_part(key, d->exchange);
+	if (d->kind == DEFINITION_PART) {
+		uint8_t part[8];
+
+		buf_add_byte(key, (d->flags & DEFINITION_OF_EXCHANGE) != 0);
+		le64_store(part, d->part);
+		buf_add(key, part, sizeof(part));
+	}
 	if (d->kind != DEFINITION_BINDING)
 		return;
 	add_part(key, d->source);
@@ -157,6 +167,13 @@ image_has(const struct image *image, const struct image_definition *d)
 	if (is->user.n != 0 &&
 	    lost_ground(image, d, (struct definition){.kind = DEFINITION_USER, .name = is->user}))
 		return false;
+	if (is->kind == DEFINITION_PART)
+		return !lost_ground(image, d,
+				    (struct definition){.kind = is->flags & DEFINITION_OF_EXCHANGE
+									? DEFINITION_EXCHANGE
+									: DEFINITION_QUEUE,
+							.vhost = is->vhost,
+							.name = is->name});
 	if (is->kind != DEFINITION_BINDING)
 		return true;
 	return !lost_ground(image, d,
@@ -205,6 +222,17 @@ image_queue(const struct image *image, uint64_t id)
 	return node == NULL ? NULL : container_of(node, struct image_queue, by_id);
 }
 
+const char *
+image_queue_name(struct ctl_name *room, const struct image_queue *q)
+{
+	size_t n = strlen(ctl_name(room, q->name));
+
+	if (q->is_part)
+		(void)snprintf(room->text + n, sizeof(room->text) - n, " part %llu",
+			       (unsigned long long)q->part);
+	return room->text;
+}
+
 static struct image_queue *
 add_queue(struct image *image, uint64_t id)
 {
@@ -227,6 +255,9 @@ define_queue(struct image *image, const struct definition *definition)
 	set_bytes(&q->name, definition->name);
 	q->is_named = true;
 	q->removed = definition->removed;
+	q->is_part = definition->kind == DEFINITION_PART;
+	q->of_exchange = (definition->flags & DEFINITION_OF_EXCHANGE) != 0;
+	q->part = definition->part;
 }
 
 static void
@@ -241,7 +272,7 @@ define(struct image *image, const struct definition *definition)
 		d->removed_at = image->steps;
 	else
 		d->put_at = image->steps;
-	if (definition->kind == DEFINITION_QUEUE)
+	if (definition_has_queue(definition))
 		define_queue(image, definition);
 }
 

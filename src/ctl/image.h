@@ -24,8 +24,11 @@ struct image_queue {
 	struct map_node by_id;
 	uint64_t id;
 	struct bytes vhost; // owns
-	struct bytes name;  // owns
+	struct bytes name;  // owns; of a part, its owner's
 	bool removed;
+	bool is_part;	    // of a queue or
+	bool of_exchange;   // of an exchange
+	uint64_t part;	    // which one
 	bool is_named;	    // its definition was seen
 	uint64_t next_qseq; // higher than any seen
 	uint64_t flags;	    // enum queue_state_flag
@@ -39,6 +42,8 @@ struct image_queue {
 	uint64_t open_here;   // as open, in the present segment
 	void *owner;	      // borrows
 };
+
+struct ctl_name;
 
 struct image {
 	struct map definitions; // struct image_definition.by_key
@@ -57,6 +62,8 @@ int image_load(struct image *image, struct inspect *inspect, uint64_t lsn) MUST_
 const char *image_take(struct image *image, const struct record *record);
 /* NULL: it was never seen. */
 struct image_queue *image_queue(const struct image *image, uint64_t id);
+/* As ctl_name(); of a part, with which one it is. */
+const char *image_queue_name(struct ctl_name *room, const struct image_queue *queue);
 /* Whether it is there, with all that it stands on. */
 bool image_has(const struct image *image, const struct image_definition *definition);
 /* All that are there, in an order in which they can be made. The caller frees the array. */

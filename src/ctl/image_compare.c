@@ -61,7 +61,7 @@ compare_number(struct comparison *c, const struct image_queue *q, const char *wh
 	if (there == here)
 		return;
 	buf_addf(&c->sentence, "queue %llu (%s): %s %llu, by the log %llu",
-		 (unsigned long long)q->id, ctl_name(&name, q->name), what,
+		 (unsigned long long)q->id, image_queue_name(&name, q), what,
 		 (unsigned long long)there, (unsigned long long)here);
 	say(c);
 }
@@ -95,7 +95,7 @@ compare_queue(struct comparison *c, const struct image_queue *there, const struc
 	if (same_set(&there->settled, &here->settled))
 		return;
 	buf_addf(&c->sentence, "queue %llu (%s): other messages are settled than by the log",
-		 (unsigned long long)there->id, ctl_name(&name, there->name));
+		 (unsigned long long)there->id, image_queue_name(&name, there));
 	say(c);
 }
 

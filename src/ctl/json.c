@@ -83,6 +83,7 @@ kind_name(enum definition_kind kind)
 		[DEFINITION_BINDING] = "binding",
 		[DEFINITION_POLICY] = "policy",
 		[DEFINITION_OPERATOR_POLICY] = "operator_policy",
+		[DEFINITION_PART] = "part",
 	};
 
 	return kind < DEFINITION_KIND_END && names[kind] != NULL ? names[kind] : "unknown";
@@ -121,6 +122,11 @@ json_put_definition(json_t *object, const struct definition *d)
 				d->flags & DEFINITION_TO_EXCHANGE ? "exchange" : "queue");
 		json_put_text(object, "routing_key", d->key);
 	}
+	if (d->kind == DEFINITION_PART) {
+		json_put_string(object, "of",
+				d->flags & DEFINITION_OF_EXCHANGE ? "exchange" : "queue");
+		json_put_number(object, "part", d->part);
+	}
 	put_flag(object, "auto_delete", (d->flags & DEFINITION_AUTO_DELETE) != 0);
 	put_flag(object, "internal", (d->flags & DEFINITION_INTERNAL) != 0);
 	if (d->queue_id != 0)
@@ -150,6 +156,14 @@ json_put_definition(json_t *object, const struct definition *d)
 	put_limit(object, "max_connections", d->max_connections);
 	put_limit(object, "max_queues", d->max_queues);
 	put_limit(object, "max_channels", d->max_channels);
+}
+
+void
+json_put_queue(json_t *object, const struct image_queue *q)
+{
+	json_put_text(object, q->of_exchange ? "exchange" : "queue", q->name);
+	if (q->is_part)
+		json_put_number(object, "part", q->part);
 }
 
 void

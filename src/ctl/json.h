@@ -11,6 +11,8 @@
 #include "store/record.h"
 #include "util/bytes.h"
 
+#include "image.h"
+
 /* The object gets key with the text, or key_base64 when it is not UTF-8. */
 void json_put_text(json_t *object, const char *key, struct bytes text);
 /* As above, but only when it is not empty. */
@@ -20,5 +22,7 @@ void json_put_number(json_t *object, const char *key, uint64_t number);
 void json_put_string(json_t *object, const char *key, const char *string);
 /* The members of a definition. */
 void json_put_definition(json_t *object, const struct definition *definition);
+/* Which queue it is: its name, or for a part its owner's and which one. */
+void json_put_queue(json_t *object, const struct image_queue *queue);
 /* Prints the object on one line and frees it. */
 void json_print(FILE *out, json_t *object);

@@ -59,7 +59,7 @@ renumbered(const struct rebuild *r, const struct image_definition *d)
 	const struct image_queue *q;
 	const struct queue_log *log;
 
-	if (definition.kind != DEFINITION_QUEUE)
+	if (!definition_has_queue(&definition))
 		return definition;
 	q = image_queue(&r->repair->reading.image, definition.queue_id);
 	assert(q != NULL);
@@ -97,7 +97,7 @@ write_definitions(struct rebuild *r)
 		const struct definition *d = &r->list[i]->definition;
 		struct definition definition;
 
-		if (d->kind == DEFINITION_QUEUE)
+		if (definition_has_queue(d))
 			image_queue(&r->repair->reading.image, d->queue_id)->owner =
 				store_queue_new(r->store);
 		definition = renumbered(r, r->list[i]);

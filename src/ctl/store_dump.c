@@ -69,8 +69,8 @@ wants_queue(const struct dump *dump, uint64_t id)
 		return false;
 	if (a->values[CTL_QUEUE] == NULL && a->values[CTL_VHOST] == NULL)
 		return true;
-	return q != NULL && is_text(a->values[CTL_QUEUE], q->name) &&
-	       is_text(a->values[CTL_VHOST], q->vhost);
+	return q != NULL && !(q->of_exchange && a->values[CTL_QUEUE] != NULL) &&
+	       is_text(a->values[CTL_QUEUE], q->name) && is_text(a->values[CTL_VHOST], q->vhost);
 }
 
 static bool
@@ -101,7 +101,7 @@ wants_definition(const struct dump *dump, const struct record *record)
 		return false;
 	if (a->queue_id == 0 && a->values[CTL_QUEUE] == NULL)
 		return true;
-	if (d.kind == DEFINITION_QUEUE)
+	if (definition_has_queue(&d))
 		return wants_queue(dump, d.queue_id);
 	return d.kind == DEFINITION_BINDING && !(d.flags & DEFINITION_TO_EXCHANGE) &&
 	       a->queue_id == 0 && is_text(a->values[CTL_QUEUE], d.destination);
@@ -152,7 +152,7 @@ named_queue(const struct dump *dump, uint64_t id)
 
 	json_put_number(object, "queue_id", id);
 	if (q != NULL && q->is_named) {
-		json_put_text(object, "queue", q->name);
+		json_put_queue(object, q);
 		json_put_text(object, "vhost", q->vhost);
 	}
 	return object;

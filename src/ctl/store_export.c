@@ -36,6 +36,16 @@ wants_queue(const struct export *export, struct bytes vhost, struct bytes name)
 	       is_text(export->arguments->values[CTL_VHOST], vhost);
 }
 
+/* What waits in an exchange is in no queue yet. */
+static bool
+wants_messages(const struct export *export, const struct image_queue *q)
+{
+	if (q->of_exchange)
+		return export->arguments->values[CTL_QUEUE] == NULL &&
+		       is_text(export->arguments->values[CTL_VHOST], q->vhost);
+	return wants_queue(export, q->vhost, q->name);
+}
+
 /* Users are everybody's; with --queue only what that queue needs. */
 static bool
 wants_definition(const struct export *export, const struct definition *d)
@@ -48,12 +58,14 @@ wants_definition(const struct export *export, const struct definition *d)
 		return wants_queue(export, d->vhost, d->name);
 	if (d->kind != DEFINITION_USER && !is_text(vhost, d->vhost))
 		return false;
+	if (d->kind == DEFINITION_PART && !(d->flags & DEFINITION_OF_EXCHANGE))
+		return wants_queue(export, d->vhost, d->name);
 	if (export->arguments->values[CTL_QUEUE] == NULL)
 		return true;
 	if (d->kind == DEFINITION_BINDING)
 		return !(d->flags & DEFINITION_TO_EXCHANGE) &&
 		       wants_queue(export, d->vhost, d->destination);
-	return d->kind == DEFINITION_EXCHANGE;
+	return d->kind == DEFINITION_EXCHANGE || d->kind == DEFINITION_PART;
 }
 
 static void
@@ -86,11 +98,11 @@ wanted_queues(const struct export *export, const struct open_message *open)
 		const struct open_ref *ref = &open->refs[i];
 		json_t *queue;
 
-		if (!wants_queue(export, ref->queue->vhost, ref->queue->name))
+		if (!wants_messages(export, ref->queue))
 			continue;
 		queue = json_object();
 		json_put_text(queue, "vhost", ref->queue->vhost);
-		json_put_text(queue, "queue", ref->queue->name);
+		json_put_queue(queue, ref->queue);
 		json_put_number(queue, "number", ref->ref.qseq);
 		if (ref->ref.priority != 0)
 			json_put_number(queue, "priority", ref->ref.priority);

@@ -69,7 +69,7 @@ print_queues(const struct repair *repair)
 		if (q->removed || !q->is_named || (q->open == 0 && q->count == 0))
 			continue;
 		(void)printf("  queue %s in vhost %s: %llu messages are kept",
-			     ctl_name(&name, q->name), ctl_name(&vhost, q->vhost),
+			     image_queue_name(&name, q), ctl_name(&vhost, q->vhost),
 			     (unsigned long long)q->open);
 		if (q->count > q->open)
 			(void)printf(", lost: %llu", (unsigned long long)(q->count - q->open));

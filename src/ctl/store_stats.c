@@ -147,7 +147,7 @@ add_reason(struct buf *out, const struct stats *stats, size_t at)
 		buf_add_str(out, "open messages of ");
 		for (size_t i = 0; i < file->pin_count && i < PINS_SHOWN; i++)
 			buf_addf(out, "%s%s (%llu)", i == 0 ? "" : ", ",
-				 ctl_name(&name, file->pins[i].queue->name),
+				 image_queue_name(&name, file->pins[i].queue),
 				 (unsigned long long)file->pins[i].count);
 		if (file->pin_count > PINS_SHOWN)
 			buf_addf(out, " and %zu more queues", file->pin_count - PINS_SHOWN);
@@ -189,7 +189,7 @@ print_text(const struct stats *stats)
 	map_for_each (&stats->reading.image.queues, q, const struct image_queue, by_id)
 		if (!q->removed && q->is_named)
 			(void)printf("%-24s %-24s %10llu %12llu %12llu\n",
-				     ctl_name(&vhost, q->vhost), ctl_name(&name, q->name),
+				     ctl_name(&vhost, q->vhost), image_queue_name(&name, q),
 				     (unsigned long long)q->id, (unsigned long long)q->open,
 				     (unsigned long long)q->open_octets);
 }
@@ -252,7 +252,7 @@ json_of_file(const struct stats *stats, size_t at)
 		json_t *pin = json_object();
 
 		json_put_text(pin, "vhost", file->pins[i].queue->vhost);
-		json_put_text(pin, "queue", file->pins[i].queue->name);
+		json_put_queue(pin, file->pins[i].queue);
 		json_put_number(pin, "messages", file->pins[i].count);
 		assert(json_array_append_new(pins, pin) == 0);
 	}
@@ -283,7 +283,7 @@ print_json(const struct stats *stats)
 			continue;
 		queue = json_object();
 		json_put_text(queue, "vhost", q->vhost);
-		json_put_text(queue, "queue", q->name);
+		json_put_queue(queue, q);
 		json_put_number(queue, "queue_id", q->id);
 		json_put_number(queue, "messages", q->open);
 		json_put_number(queue, "octets", q->open_octets);

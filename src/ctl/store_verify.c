@@ -219,7 +219,7 @@ compare_count(struct verify *v, const struct image_queue *q)
 	buf_addf(&sentence,
 		 "queue %llu (%s in vhost %s) should have %llu messages with %llu octets, but "
 		 "%llu with %llu are there",
-		 (unsigned long long)q->id, ctl_name(&name, q->name), ctl_name(&vhost, q->vhost),
+		 (unsigned long long)q->id, image_queue_name(&name, q), ctl_name(&vhost, q->vhost),
 		 (unsigned long long)q->count, (unsigned long long)q->octets,
 		 (unsigned long long)q->open, (unsigned long long)q->open_octets);
 	report(v, INSPECT_DAMAGE, "log", 0, buf_cstr(&sentence));

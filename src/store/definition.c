@@ -44,7 +44,7 @@ static const struct member members[] = {
 	OCTETS(13, password_hash), NUMBER(14, flags),	     NUMBER(15, queue_id),
 	NUMBER(16, hash_kind),	   NUMBER(17, tags),	     NUMBER(18, max_connections),
 	NUMBER(19, max_queues),	   NUMBER(20, max_channels), OCTETS(21, pattern),
-	OCTETS(22, apply_to),	   NUMBER(23, priority),
+	OCTETS(22, apply_to),	   NUMBER(23, priority),     NUMBER(24, part),
 };
 
 _Static_assert(countof(members) <= 32, "a set of members is a u32");
@@ -209,6 +209,12 @@ is_filling(struct bytes rest)
 	return true;
 }
 
+static bool
+is_known(uint8_t kind)
+{
+	return kind <= DEFINITION_OPERATOR_POLICY || kind == DEFINITION_PART;
+}
+
 static int
 check_header(struct bytes octets)
 {
@@ -216,7 +222,7 @@ check_header(struct bytes octets)
 		return -EBADMSG;
 	if (octets.p[0] == 0 || octets.p[1] > 1)
 		return -EBADMSG;
-	return octets.p[0] > DEFINITION_OPERATOR_POLICY ? -ENOTSUP : 0;
+	return is_known(octets.p[0]) ? 0 : -ENOTSUP;
 }
 
 int

@@ -48,14 +48,18 @@ void
 recovery_define(struct store *store, const struct definition *definition)
 {
 	struct queue_log *log = NULL;
+	bool is_new = false;
 
-	if (definition->kind == DEFINITION_QUEUE) {
+	if (definition_has_queue(definition)) {
 		log = queue_log_find(store, definition->queue_id);
-		if (log == NULL && !definition->removed)
+		is_new = log == NULL && !definition->removed;
+		if (is_new)
 			log = queue_log_new(store, definition->queue_id);
 	}
 	store->ops->define(store->context, definition, log);
-	if (log != NULL && definition->removed)
+	/* of a part whose owner is not there nothing is wanted */
+	if (log != NULL && (definition->removed ||
+			    (definition->kind == DEFINITION_PART && is_new && log->owner == NULL)))
 		queue_log_free(store, log);
 }
 
@@ -170,7 +174,7 @@ take_definition(struct recovery *r, const struct definition *definition)
 {
 	struct queue_log *log = NULL;
 
-	if (definition->kind == DEFINITION_QUEUE && definition->removed)
+	if (definition_has_queue(definition) && definition->removed)
 		log = queue_log_find(r->store, definition->queue_id);
 	if (log != NULL && log->count > 0)
 		note_settled(r, log, 1, QSEQ_MAX);

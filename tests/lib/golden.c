@@ -148,6 +148,7 @@ static const char *const kind_names[DEFINITION_KIND_END] = {
 	[DEFINITION_BINDING] = "binding",
 	[DEFINITION_POLICY] = "policy",
 	[DEFINITION_OPERATOR_POLICY] = "operator_policy",
+	[DEFINITION_PART] = "part",
 };
 
 struct flag {
@@ -163,6 +164,7 @@ static const struct flag definition_flags[] = {
 	{DEFINITION_AUTO_DELETE, "auto_delete"},
 	{DEFINITION_INTERNAL, "internal"},
 	{DEFINITION_TO_EXCHANGE, "to_exchange"},
+	{DEFINITION_OF_EXCHANGE, "of_exchange"},
 };
 
 #define ADD_FLAGS(line, set, flags) add_flags(line, set, flags, countof(flags))
@@ -226,6 +228,7 @@ golden_add_definition(struct buf *line, const struct definition *d)
 		{"max_queues", d->max_queues},
 		{"max_channels", d->max_channels},
 		{"priority", d->priority},
+		{"part", d->part},
 	};
 
 	buf_addf(line, " %s%s", kind_names[d->kind], d->removed ? " removed" : "");

@@ -47,7 +47,8 @@ is_same(const struct definition *a, const struct definition *b)
 	return a->kind == b->kind && bytes_equal(a->vhost, b->vhost) &&
 	       bytes_equal(a->name, b->name) && bytes_equal(a->user, b->user) &&
 	       bytes_equal(a->exchange, b->exchange) && bytes_equal(a->source, b->source) &&
-	       bytes_equal(a->destination, b->destination) && bytes_equal(a->key, b->key);
+	       bytes_equal(a->destination, b->destination) && bytes_equal(a->key, b->key) &&
+	       a->part == b->part;
 }
 
 static inline struct definition
@@ -96,7 +97,7 @@ session_on_define(void *context, const struct definition *definition, struct que
 	struct session *s = context;
 
 	session_take_definition(s, definition);
-	if (definition->kind != DEFINITION_QUEUE)
+	if (!definition_has_queue(definition))
 		return;
 	ck_assert_ptr_nonnull(log);
 	if (!definition->removed) {

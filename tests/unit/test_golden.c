@@ -48,6 +48,19 @@ add_queue(struct session *s, const char *name)
 }
 
 static void
+add_part(struct session *s, struct definition definition)
+{
+	struct queue_log *log = store_queue_new(s->store);
+
+	definition.kind = DEFINITION_PART;
+	definition.vhost = ROOT;
+	definition.queue_id = log->id;
+	define(s, &definition);
+	log->owner = s;
+	s->logs[s->log_count++] = log;
+}
+
+static void
 define_policies(struct session *s)
 {
 	const struct definition definitions[] = {
@@ -130,6 +143,9 @@ define_all(struct session *s)
 	add_queue(s, "second");
 	add_queue(s, "third");
 	add_queue(s, "gone");
+	add_part(s, (struct definition){.name = BYTES("second"), .part = 255});
+	add_part(s, (struct definition){
+			    .name = BYTES("news"), .flags = DEFINITION_OF_EXCHANGE, .part = 256});
 }
 
 /* A message for the queues of this mask, all of it cold. */
