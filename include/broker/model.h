@@ -210,6 +210,7 @@ struct exchange {
 	uint64_t mark;			  // == broker->route_mark: visited by the present routing
 	struct exchange *next;		  // in the work list of the present routing or deletion
 	uint64_t publish_in;		  // messages published to it by clients
+	struct list parts;		  // of it: struct queue_part.of_owner; owns
 	/* what applies to it, one of each kind; borrow while they do; NULL: none */
 	const struct policy *policies[POLICY_KIND_COUNT];
 };
@@ -333,6 +334,18 @@ struct queue_life {
 	struct queue_expiry *expiry; // owns; of a queue that expires; NULL: it does not
 	uint64_t cold_time_ms;	     // the first message on the disk came then or later
 	struct queue_groups *groups; // owns; of a queue with QUEUE_GROUPED; NULL: it has none
+	struct queue_part *part;     // owns; of a queue with QUEUE_PART until it is deleted
+	struct list parts;	     // of this queue: struct queue_part.of_owner; owns
+};
+
+/* What part of something a queue is: it is in no table of its vhost, and nobody but its owner knows of it
+ * (queue_part.c). */
+struct queue_part {
+	struct list_link of_owner;    // in the parts of its owner
+	struct queue *queue;	      // borrows: whose this is
+	struct queue *of_queue;	      // its owner, or NULL: then it is
+	struct exchange *of_exchange; // this exchange
+	uint32_t number;	      // an owner has one of each number at most
 };
 
 /* Who owns exclusive queues: embedded in a session's connection. */
@@ -383,7 +396,8 @@ enum queue_flag {
 	QUEUE_LIMITED = 512,	       // its length is limited
 	QUEUE_TTL = 1024,	       // its messages expire, or some do
 	QUEUE_COUNTS = 2048,	       // how often a message is requeued is counted
-	QUEUE_GROUPED = 4096	       // a key of its messages is with one consumer at a time
+	QUEUE_GROUPED = 4096,	       // a key of its messages is with one consumer at a time
+	QUEUE_PART = 8192	       // it is part of another queue or of an exchange
 };
 
 struct paging;

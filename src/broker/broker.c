@@ -118,6 +118,12 @@ broker_reap(struct broker *broker)
 		queue_free(container_of(link, struct queue, dirty));
 }
 
+static void
+count_messages(void *context, struct queue *q)
+{
+	*(uint64_t *)context += queue_message_count(q);
+}
+
 uint64_t
 broker_message_count(const struct broker *broker)
 {
@@ -125,9 +131,11 @@ broker_message_count(const struct broker *broker)
 	const struct queue *q;
 	uint64_t count = 0;
 
-	map_for_each (&broker->vhosts, vhost, struct vhost, node)
+	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
 		map_for_each (&vhost->queues, q, struct queue, node)
 			count += queue_message_count(q);
+		parts_each(vhost, count_messages, &count);
+	}
 	return count;
 }
 

@@ -127,10 +127,28 @@ describe_exchange(const struct exchange *exchange)
 	};
 }
 
+/* A part has its owner's name. */
+static struct definition
+describe_part(const struct queue *q)
+{
+	const struct queue_part *part = q->life->part;
+
+	return (struct definition){
+		.kind = DEFINITION_PART,
+		.vhost = q->vhost->name,
+		.name = q->name,
+		.queue_id = q->log->id,
+		.flags = part->of_exchange != NULL ? DEFINITION_OF_EXCHANGE : 0,
+		.part = part->number,
+	};
+}
+
 static struct definition
 describe_queue(const struct queue *q)
 {
 	assert(q->log != NULL);
+	if (q->flags & QUEUE_PART)
+		return describe_part(q);
 	return (struct definition){
 		.kind = DEFINITION_QUEUE,
 		.vhost = q->vhost->name,
@@ -162,6 +180,7 @@ static struct definition
 removal_of(const struct definition *whole)
 {
 	bool is_binding = whole->kind == DEFINITION_BINDING;
+	bool is_part = whole->kind == DEFINITION_PART;
 
 	return (struct definition){
 		.kind = whole->kind,
@@ -174,7 +193,8 @@ removal_of(const struct definition *whole)
 		.destination = whole->destination,
 		.key = whole->key,
 		.queue_id = whole->queue_id,
-		.flags = is_binding ? whole->flags : 0,
+		.part = whole->part,
+		.flags = is_binding || is_part ? whole->flags : 0,
 		.arguments = is_binding ? whole->arguments : bytes_of(NULL, 0),
 	};
 }
@@ -274,6 +294,13 @@ durable_queue_gone(const struct queue *q)
 		log_change(broker, describe_queue(q), DURABLE_REMOVED);
 }
 
+static void
+forget_log(void *context, struct queue *q)
+{
+	(void)context;
+	q->log = NULL;
+}
+
 void
 durable_leave(struct broker *broker)
 {
@@ -285,6 +312,7 @@ durable_leave(struct broker *broker)
 	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
 		map_for_each (&vhost->queues, q, struct queue, node)
 			q->log = NULL;
+		parts_each(vhost, forget_log, NULL);
 	}
 }
 
@@ -337,7 +365,14 @@ tell_policies(const struct listener *listener, const struct vhost *vhost)
 }
 
 static void
-tell_content(const struct listener *listener, const struct vhost *vhost)
+tell_part(void *context, struct queue *part)
+{
+	if (queue_is_kept(part))
+		tell(context, describe_queue(part));
+}
+
+static void
+tell_content(struct listener *listener, const struct vhost *vhost)
 {
 	const struct exchange *exchange;
 	const struct queue *q;
@@ -351,6 +386,7 @@ tell_content(const struct listener *listener, const struct vhost *vhost)
 		if (queue_is_kept(q))
 			tell(listener, describe_queue(q));
 	}
+	parts_each(vhost, tell_part, listener);
 	map_for_each (&vhost->exchanges, exchange, struct exchange, node)
 		tell_bindings(listener, exchange);
 }
@@ -380,16 +416,25 @@ add_to_snapshot(void *context, const struct definition *definition)
 	store_snapshot_add(context, definition);
 }
 
+/* The numbers that a queue gave out are its while it lives. */
+static void
+note_numbers(void *context, struct queue *q)
+{
+	(void)context;
+	if (q->log != NULL)
+		q->log->next_qseq = q->next_qseq;
+}
+
 void
 broker_snapshot(const struct broker *broker, struct store *store)
 {
 	struct vhost *vhost;
 	struct queue *q;
 
-	/* the numbers that queues gave out are theirs while they live */
-	map_for_each (&broker->vhosts, vhost, struct vhost, node)
+	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
 		map_for_each (&vhost->queues, q, struct queue, node)
-			if (q->log != NULL)
-				q->log->next_qseq = q->next_qseq;
+			note_numbers(NULL, q);
+		parts_each(vhost, note_numbers, NULL);
+	}
 	broker_each_definition(broker, add_to_snapshot, store);
 }

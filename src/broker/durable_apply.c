@@ -82,12 +82,29 @@ leave_log(struct queue *q)
 }
 
 static void
+leave_logs(struct list *parts)
+{
+	const struct queue_part *part;
+
+	list_for_each (parts, part, struct queue_part, of_owner)
+		leave_log(part->queue);
+}
+
+static void
+leave_log_of_part(void *context, struct queue *part)
+{
+	(void)context;
+	leave_log(part);
+}
+
+static void
 remove_vhost(struct vhost *vhost)
 {
 	struct queue *q;
 
 	map_for_each (&vhost->queues, q, struct queue, node)
 		leave_log(q);
+	parts_each(vhost, leave_log_of_part, NULL);
 	vhost_delete(vhost);
 }
 
@@ -265,6 +282,13 @@ put_exchange(struct vhost *vhost, const struct definition *definition,
 }
 
 static void
+remove_exchange(struct exchange *exchange)
+{
+	leave_logs(&exchange->parts);
+	exchange_delete(exchange);
+}
+
+static void
 apply_exchange(struct broker *broker, const struct definition *definition)
 {
 	struct vhost *vhost = vhost_of(broker, definition);
@@ -286,7 +310,7 @@ apply_exchange(struct broker *broker, const struct definition *definition)
 	if (exchange != NULL && !definition->removed && exchange_is_like(exchange, &spec))
 		return;
 	if (exchange != NULL)
-		exchange_delete(exchange);
+		remove_exchange(exchange);
 	if (!definition->removed)
 		put_exchange(vhost, definition, &spec);
 }
@@ -295,7 +319,19 @@ static void
 remove_queue(struct queue *q)
 {
 	leave_log(q);
+	if (q->life != NULL)
+		leave_logs(&q->life->parts);
 	queue_delete(q);
+}
+
+/* The queue goes on with its log. */
+static void
+take_log(struct queue *q, struct queue_log *log)
+{
+	q->log = log;
+	q->flags |= QUEUE_STORED;
+	q->next_qseq = log->next_qseq;
+	log->owner = q;
 }
 
 /* A queue never changes: that with the same id is the same. */
@@ -318,10 +354,7 @@ put_queue(struct vhost *vhost, const struct definition *definition, struct queue
 	}
 	if (q == NULL)
 		q = queue_create(vhost, &spec);
-	q->log = log;
-	q->flags |= QUEUE_STORED;
-	q->next_qseq = log->next_qseq;
-	log->owner = q;
+	take_log(q, log);
 }
 
 /* A removal counts by name: when a later queue of the name is there already, bindings of the earlier one
@@ -341,6 +374,56 @@ apply_queue(struct broker *broker, const struct definition *definition, struct q
 	q = queue_find(vhost, definition->name);
 	if (q != NULL)
 		remove_queue(q);
+}
+
+/* Whose part it is. */
+static bool
+find_owner(const struct vhost *vhost, const struct definition *definition, struct part_owner *owner)
+{
+	if (definition->flags & DEFINITION_OF_EXCHANGE)
+		*owner = (struct part_owner){.exchange = exchange_find(vhost, definition->name)};
+	else
+		*owner = (struct part_owner){.queue = queue_find(vhost, definition->name)};
+	if (owner->queue != NULL || owner->exchange != NULL)
+		return true;
+	ignore(definition, "owner");
+	return false;
+}
+
+static void
+remove_part(struct queue *part)
+{
+	leave_log(part);
+	part_delete(part);
+}
+
+/* As with queues, that with the same id is the same; and a removal counts by name. */
+static void
+apply_part(struct broker *broker, const struct definition *definition, struct queue_log *log)
+{
+	struct vhost *vhost = vhost_of(broker, definition);
+	struct part_owner owner;
+	struct queue *part;
+
+	if (vhost == NULL || !is_sound(definition) || !find_owner(vhost, definition, &owner))
+		return;
+	if (definition->part > UINT32_MAX) {
+		complain(definition, "its number is too high");
+		return;
+	}
+	part = part_find(owner, (uint32_t)definition->part);
+	if (part != NULL &&
+	    (definition->removed || part->log == NULL || part->log->id != log->id)) {
+		remove_part(part);
+		part = NULL;
+	}
+	if (definition->removed)
+		return;
+	assert(log != NULL);
+	assert(log->id == definition->queue_id);
+	if (part == NULL)
+		part = part_create(owner, (uint32_t)definition->part);
+	take_log(part, log);
 }
 
 static void
@@ -405,8 +488,23 @@ broker_apply_definition(struct broker *broker, const struct definition *definiti
 		apply_queue(broker, definition, log);
 		return;
 	}
+	if (definition->kind == DEFINITION_PART) {
+		apply_part(broker, definition, log);
+		return;
+	}
 	assert(apply[definition->kind] != NULL);
 	apply[definition->kind](broker, definition);
+}
+
+static void
+end_recovery_of(void *context, struct queue *q)
+{
+	(void)context;
+	assert(q->log != NULL);
+	q->next_qseq = max_u64(q->next_qseq, q->log->next_qseq);
+	if (q->log->cold_count > 0)
+		q->flags |= QUEUE_COLD;
+	ttl_recovered(q);
 }
 
 void
@@ -420,12 +518,9 @@ broker_end_recovery(struct broker *broker)
 	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
 		policies_apply(vhost);
 		map_for_each (&vhost->queues, q, struct queue, node) {
-			assert(q->log != NULL);
-			q->next_qseq = max_u64(q->next_qseq, q->log->next_qseq);
-			if (q->log->cold_count > 0)
-				q->flags |= QUEUE_COLD;
-			ttl_recovered(q);
+			end_recovery_of(NULL, q);
 			queue_expiry_recovered(q);
 		}
+		parts_each(vhost, end_recovery_of, NULL);
 	}
 }

@@ -215,6 +215,7 @@ exchange_make(struct vhost *vhost, const struct exchange_spec *spec)
 	exchange_set_policies(exchange, policies);
 	list_init(&exchange->bindings_out);
 	list_init(&exchange->bindings_in);
+	list_init(&exchange->parts);
 	map_init(&exchange->keys);
 	if (exchange->type->init != NULL)
 		exchange->type->init(exchange);
@@ -252,6 +253,7 @@ exchange_free(struct exchange *exchange)
 	assert(list_empty(&exchange->bindings_out));
 	assert(list_empty(&exchange->bindings_in));
 	assert(exchange->keys.count == 0);
+	assert(list_empty(&exchange->parts));
 	assert(exchange->trie == NULL);
 	assert(exchange->sorted == NULL);
 	if (exchange->type->fini != NULL)
@@ -304,6 +306,7 @@ exchange_delete(struct exchange *exchange)
 	doom(exchange, &todo);
 	while ((exchange = todo) != NULL) {
 		todo = exchange->next;
+		parts_delete(&exchange->parts);
 		durable_exchange(exchange, DURABLE_REMOVED);
 		unbind_all(exchange, &todo);
 		exchange_free(exchange);
@@ -337,6 +340,7 @@ exchange_check(const struct exchange *exchange)
 		assert(binding->exchange == exchange);
 		assert(exchange_find(exchange->vhost, binding->source->name) == binding->source);
 	}
+	parts_check(&exchange->parts, NULL, exchange);
 	if (exchange->type->check != NULL)
 		exchange->type->check(exchange);
 }

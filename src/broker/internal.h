@@ -359,8 +359,46 @@ struct topic_permission {
 /* Removes all records of a user who goes. */
 void topic_permissions_fini(struct user *user);
 
+/* ---- queue_part.c: queues that are part of something ---- */
+
+/* Numbers of parts, which stand in the store: levels of priority are below the others. */
+#define PART_LEVELS 256 // so many are for levels
+#define PART_ROOM 256	// where messages wait for their time
+
+/* One of the two. */
+struct part_owner {
+	struct queue *queue;
+	struct exchange *exchange;
+};
+
+/* The owner's part of this number, or NULL. */
+struct queue *part_find(struct part_owner owner, uint32_t number);
+/* Makes it, with the owner's name; it must not be there. It is durable as the owner is, and then has a log, which is
+ * defined here. A level is set as its queue is. */
+struct queue *part_create(struct part_owner owner, uint32_t number);
+/* It goes, and all that it has. */
+void part_delete(struct queue *part);
+/* All parts of these, the `parts` of their owner, go. */
+void parts_delete(struct list *parts);
+/* The same for a queue, which may have none. */
+void parts_of_queue_delete(struct queue *queue);
+/* The owner is set otherwise: its levels are, too. */
+void parts_set(struct queue *owner);
+/* Calls each for all parts of a vhost; it may not delete any. */
+void parts_each(const struct vhost *vhost, void (*each)(void *context, struct queue *part),
+		void *context);
+/* Of parts of queues and exchanges, as queue_check() and exchange_check() want them. */
+void parts_check(const struct list *parts, const struct queue *queue,
+		 const struct exchange *exchange);
+
 /* ---- queue.c ---- */
 
+/* A queue that is nowhere, and has nothing, with this name, arguments and enum queue_flag. */
+struct queue *queue_new(struct vhost *vhost, struct bytes name, struct bytes arguments,
+			unsigned flags);
+/* It was taken out of where it is known: its messages, its log and what waits for it go, and it does when the last
+ * reference is dropped. */
+void queue_end(struct queue *queue);
 /* Frees a deleted queue without references. */
 void queue_free(struct queue *queue);
 

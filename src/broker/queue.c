@@ -89,26 +89,35 @@ queue_check_new(const struct vhost *vhost, const struct queue_spec *spec)
 }
 
 struct queue *
-queue_create(struct vhost *vhost, const struct queue_spec *spec)
+queue_new(struct vhost *vhost, struct bytes name, struct bytes arguments, unsigned flags)
 {
 	struct queue *q = slab_alloc(sizeof(*q));
-	const struct policy *policies[POLICY_KIND_COUNT];
 
-	assert_not_dispatching(vhost->broker);
 	*q = (struct queue){
-		.name = bytes_dup(spec->name),
+		.name = bytes_dup(name),
 		.vhost = vhost,
-		.arguments = bytes_dup(spec->arguments),
+		.arguments = bytes_dup(arguments),
 		.refs = 1,
-		.flags = (spec->durable && !spec->exclusive ? QUEUE_DURABLE : 0) |
-			 (spec->exclusive ? QUEUE_EXCLUSIVE : 0) |
-			 (spec->auto_delete ? QUEUE_AUTO_DELETE : 0),
+		.flags = flags,
 		.next_qseq = 1,
 	};
 	list_init(&q->bindings);
 	list_init(&q->consumers);
 	list_init(&q->takers);
 	list_init(&q->yielders);
+	return q;
+}
+
+struct queue *
+queue_create(struct vhost *vhost, const struct queue_spec *spec)
+{
+	struct queue *q = queue_new(vhost, spec->name, spec->arguments,
+				    (spec->durable && !spec->exclusive ? QUEUE_DURABLE : 0) |
+					    (spec->exclusive ? QUEUE_EXCLUSIVE : 0) |
+					    (spec->auto_delete ? QUEUE_AUTO_DELETE : 0));
+	const struct policy *policies[POLICY_KIND_COUNT];
+
+	assert_not_dispatching(vhost->broker);
 	if (spec->exclusive) {
 		q->owner = spec->owner;
 		list_append(&spec->owner->queues, &q->of_owner);
@@ -140,6 +149,24 @@ cancel_consumers(struct queue *q)
 	}
 }
 
+void
+queue_end(struct queue *q)
+{
+	assert(!(q->flags & QUEUE_DELETED));
+	q->flags |= QUEUE_DELETED;
+	life_stop(q);
+	if (q->log != NULL) {
+		durable_queue_gone(q);
+		store_queue_drop(q->vhost->broker->store, &q->log);
+	}
+	cold_clear(q, ACK_PURGED);
+	window_clear(q, ACK_PURGED);
+	groups_end(q);
+	page_cleared(q);
+	queue_wake_yielders(q);
+	queue_unref(q);
+}
+
 uint64_t
 queue_delete(struct queue *q)
 {
@@ -147,9 +174,8 @@ queue_delete(struct queue *q)
 	uint64_t ready = queue_message_count(q);
 
 	assert_not_dispatching(vhost->broker);
-	assert(!(q->flags & QUEUE_DELETED));
-	q->flags |= QUEUE_DELETED;
-	life_stop(q);
+	assert(!(q->flags & QUEUE_PART));
+	parts_of_queue_delete(q);
 	map_remove(&vhost->queues, &q->node);
 	vhost->broker->queue_count--;
 	vhost->routing_version++;
@@ -161,16 +187,7 @@ queue_delete(struct queue *q)
 	queue_expiry_drop(q);
 	binding_remove_all_of_queue(q);
 	cancel_consumers(q);
-	if (q->log != NULL) {
-		durable_queue_gone(q);
-		store_queue_drop(vhost->broker->store, &q->log);
-	}
-	cold_clear(q, ACK_PURGED);
-	window_clear(q, ACK_PURGED);
-	groups_end(q);
-	page_cleared(q);
-	queue_wake_yielders(q);
-	queue_unref(q);
+	queue_end(q);
 	return ready;
 }
 
@@ -254,5 +271,7 @@ queue_check(const struct queue *q)
 		priority = consumer->priority;
 	}
 	single_active_check(q);
+	if (q->life != NULL)
+		parts_check(&q->life->parts, q, NULL);
 	assert((q->owner != NULL) <= ((q->flags & QUEUE_EXCLUSIVE) != 0));
 }

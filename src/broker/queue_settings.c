@@ -159,6 +159,7 @@ life_need(struct queue *q)
 	q->life = slab_alloc(sizeof(*q->life));
 	*q->life = (struct queue_life){
 		.queue = q, .trim = {.run = limits_on_deadline}, .due = {.run = ttl_on_deadline}};
+	list_init(&q->life->parts);
 }
 
 void
@@ -179,9 +180,22 @@ set_flag(struct queue *q, enum queue_flag flag, bool on)
 }
 
 static void
-set(struct queue *q, const struct queue_settings *found)
+keep_settings(struct queue *q, const struct queue_settings *found)
 {
 	drop_settings(q);
+	if (is_same(found, &queue_settings_plain) && found->policies[POLICY_USER] == NULL &&
+	    found->policies[POLICY_OPERATOR] == NULL)
+		return;
+	q->own_settings = slab_alloc(sizeof(*q->own_settings));
+	*q->own_settings = *found;
+	q->own_settings->dead_exchange = bytes_dup(found->dead_exchange);
+	q->own_settings->dead_key = bytes_dup(found->dead_key);
+	q->own_settings->group_by = bytes_dup(found->group_by);
+}
+
+static void
+set(struct queue *q, const struct queue_settings *found)
+{
 	set_flag(q, QUEUE_LIMITED,
 		 found->length_max != UINT64_MAX || found->octets_max != UINT64_MAX);
 	set_flag(q, QUEUE_COUNTS,
@@ -193,14 +207,8 @@ set(struct queue *q, const struct queue_settings *found)
 	/* some messages may have limits of their own, so it stays */
 	if (found->ttl_ms != UINT64_MAX)
 		set_flag(q, QUEUE_TTL, true);
-	if (is_same(found, &queue_settings_plain) && found->policies[POLICY_USER] == NULL &&
-	    found->policies[POLICY_OPERATOR] == NULL)
-		return;
-	q->own_settings = slab_alloc(sizeof(*q->own_settings));
-	*q->own_settings = *found;
-	q->own_settings->dead_exchange = bytes_dup(found->dead_exchange);
-	q->own_settings->dead_key = bytes_dup(found->dead_key);
-	q->own_settings->group_by = bytes_dup(found->group_by);
+	keep_settings(q, found);
+	parts_set(q);
 }
 
 void
@@ -255,6 +263,8 @@ queue_settings_end(struct queue *q)
 	assert(!deadline_is_set(&q->life->due));
 	assert(q->life->expiry == NULL);
 	assert(q->life->groups == NULL);
+	assert(q->life->part == NULL);
+	assert(list_empty(&q->life->parts));
 	xfree(q->life->own);
 	slab_free(q->life, sizeof(*q->life));
 	q->life = NULL;

@@ -96,8 +96,10 @@ vhost_delete(struct vhost *vhost)
 	unbind_everything(vhost);
 	map_for_each (&vhost->queues, queue, struct queue, node)
 		queue_delete(queue);
-	map_for_each (&vhost->exchanges, exchange, struct exchange, node)
+	map_for_each (&vhost->exchanges, exchange, struct exchange, node) {
+		parts_delete(&exchange->parts);
 		exchange_free(exchange);
+	}
 	assert(vhost->queues.count == 0);
 	assert(vhost->exchanges.count == 0);
 	map_for_each (&vhost->broker->users, user, struct user, node) {

@@ -137,6 +137,28 @@ name_of(const struct policy *policy)
 }
 
 static inline void
+dump_parts(struct lines *lines, const struct list *parts, bool all)
+{
+	const struct queue_part *part;
+
+	list_for_each (parts, part, struct queue_part, of_owner) {
+		const struct queue *q = part->queue;
+		struct buf *line;
+
+		if (!all && !(q->flags & QUEUE_DURABLE))
+			continue;
+		line = line_begin(lines, part->of_queue != NULL ? "part" : "part_of_exchange");
+		line_add(line, q->vhost->name);
+		line_add(line, q->name);
+		ck_assert_ptr_nonnull(q->log);
+		ck_assert_ptr_eq(q->log->owner, q);
+		buf_addf(line, " number=%u id=%llu length_max=%llu", part->number,
+			 (unsigned long long)q->log->id,
+			 (unsigned long long)queue_settings(q)->length_max);
+	}
+}
+
+static inline void
 dump_exchange(struct lines *lines, const struct exchange *exchange, bool all)
 {
 	const struct binding *binding;
@@ -150,6 +172,7 @@ dump_exchange(struct lines *lines, const struct exchange *exchange, bool all)
 	line_add(line, exchange->alternate);
 	for (unsigned kind = 0; kind < POLICY_KIND_COUNT; kind++)
 		line_add(line, name_of(exchange->policies[kind]));
+	dump_parts(lines, &exchange->parts, all);
 	list_for_each (&exchange->bindings_out, binding, struct binding, of_source) {
 		bool durable = binding->queue != NULL ? (binding->queue->flags & QUEUE_DURABLE) != 0
 						      : binding->exchange->durable;
@@ -209,6 +232,8 @@ dump_vhost(struct lines *lines, const struct vhost *vhost, bool all)
 			line_add(line, name_of(queue_settings(q)->policies[kind]));
 		buf_addf(line, " length_max=%llu",
 			 (unsigned long long)queue_settings(q)->length_max);
+		if (q->life != NULL)
+			dump_parts(lines, &q->life->parts, all);
 	}
 }
 
@@ -422,7 +447,7 @@ apply_list(struct broker *to, const struct definition_list *list, size_t first, 
 
 	for (size_t i = first; i < end; i++) {
 		ck_assert_int_eq(definition_decode(&definition, list->items[i]), 0);
-		if (definition.kind == DEFINITION_QUEUE) {
+		if (definition_has_queue(&definition)) {
 			ck_assert_uint_lt(definition.queue_id, QUEUE_ID_MAX);
 			log = &logs->items[definition.queue_id];
 			log->id = definition.queue_id;

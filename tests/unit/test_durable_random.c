@@ -177,6 +177,27 @@ step_queue(struct vhost *vhost)
 		queue_delete(queue);
 }
 
+/* Of a queue or an exchange: it comes, or goes by itself. */
+static void
+step_part(struct vhost *vhost)
+{
+	struct part_owner owner = {NULL, NULL};
+	uint32_t number = 255 + pick(3);
+	struct queue *part;
+
+	if (pick(2))
+		owner.queue = queue_find(vhost, pick_name('q'));
+	else
+		owner.exchange = exchange_find(vhost, pick_name('e'));
+	if (owner.queue == NULL && owner.exchange == NULL)
+		return;
+	part = part_find(owner, number);
+	if (part == NULL)
+		part_create(owner, number);
+	else if (pick(4) == 0)
+		part_delete(part);
+}
+
 static void
 remove_some_binding(struct vhost *vhost)
 {
@@ -233,7 +254,7 @@ step(void)
 	struct bytes user_name = pick_name('u');
 	struct vhost *vhost = vhost_find(broker, vhost_name);
 	struct user *user = user_find(broker, user_name);
-	unsigned what = pick(18);
+	unsigned what = pick(20);
 
 	if (what == 0 || vhost == NULL)
 		step_vhost(vhost, vhost_name);
@@ -249,6 +270,8 @@ step(void)
 		step_queue(vhost);
 	else if (what < 12)
 		step_policy(vhost);
+	else if (what < 14)
+		step_part(vhost);
 	else
 		step_binding(vhost);
 	broker_reap(broker);
