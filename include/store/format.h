@@ -115,7 +115,8 @@ enum record_type {
 	RECORD_PURGE = 6,  // a range of messages of a queue is settled at once
 	RECORD_EPOCH = 7,  // a new term
 	/* reserved: TRIM 9, OFFSET 10, DECIDE 11 */
-	RECORD_TYPE_END = 12
+	RECORD_TYPE_END = 12,
+	RECORD_RETURNS = 128 // how often messages came back to their queue
 };
 
 /* BATCH: 64 octets with its header; aux: count of write groups of this node. */
@@ -204,6 +205,10 @@ enum queue_state_flag {
  * message ever had too; u64 messages of the queue that are open then, u64 octets of their bodies. */
 #define PURGE_SIZE 40
 
+/* RETURNS: {u48 queue id | u16 count, u64 qseq}, one at least: how often that message has come back by now. Without
+ * it nothing is lost but the count. */
+#define RETURN_SIZE 16
+
 /* EPOCH: u64 term, u64 last LSN of the term before. */
 #define EPOCH_SIZE 16
 
@@ -241,6 +246,10 @@ enum checkpoint_section {
 	SECTION_SEGMENTS = 4,	 // for each SEGMENT_STATE_SIZE octets
 	SECTION_CHAIN = 5	 // u64 number, u32 digest, u32 group of the last batch
 };
+
+/* For each queue with a message that came back u64 id, u64 messages, then for each of those u64 qseq << 16 | count,
+ * by qseq. The section is not there when no queue has one. */
+#define SECTION_RETURNS (SECTION_SKIPPABLE | 6)
 
 /* u64 id, u64 next qseq, u64 enum queue_state_flag, u64 open messages, u64 octets of their bodies, u64
  * qseq: those below it were delivered before. */

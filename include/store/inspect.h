@@ -145,6 +145,7 @@ struct inspect_chain {
 struct inspect_checkpoint_ops {
 	void (*define)(void *context, const struct definition *definition);
 	void (*queue)(void *context, struct inspect_queue *queue);
+	void (*returned)(void *context, const struct return_count *count);
 	void (*segment)(void *context, const struct inspect_segment_state *segment);
 	void (*chain)(void *context, const struct inspect_chain *chain);
 };

@@ -260,6 +260,21 @@ void purge_record_encode(uint8_t *p, uint64_t lsn, const struct purge_record *pu
 /* 0; -EBADMSG when it is malformed, -ENOTSUP when it is of a newer version. */
 int purge_record_decode(struct purge_record *purge, const struct record *record) MUST_CHECK;
 
+/* How often a message came back to its queue. */
+struct return_count {
+	uint64_t queue_id;
+	uint64_t qseq;	// 1 ... QSEQ_MAX
+	uint32_t count; // 1 ... QSEQ_COUNT_MAX
+};
+
+#define RETURNS_RECORD_SIZE(n) (RECORD_HEADER_SIZE + (n)*RETURN_SIZE)
+/* Writes a record of one count, all but the check: RETURNS_RECORD_SIZE(1) octets. */
+void returns_record_encode(uint8_t *p, uint64_t lsn, const struct return_count *count);
+/* Walks a RETURNS record: as ack_record_walk(), but nothing of a newer version is walked, and that is 0. */
+int returns_record_walk(const struct record *record,
+			int (*each)(void *context, const struct return_count *count),
+			void *context) MUST_CHECK;
+
 /* The two words of a QUEUE or an EPOCH record. -EBADMSG when it is shorter. */
 int pair_record_decode(const struct record *record, uint64_t *first, uint64_t *second) MUST_CHECK;
 /* Writes a record of two words but for the check; RECORD_HEADER_SIZE + 16 octets. */

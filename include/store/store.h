@@ -23,6 +23,7 @@
 #include "util/map.h"
 
 struct mailbox;
+struct qseq_counts;
 struct store;
 
 struct store_options {
@@ -44,12 +45,13 @@ struct queue_log {
 	struct ack_range *ranges; // private; owns: marks of the present batch
 	uint32_t range_count;
 	uint32_t range_room;
-	uint64_t id;		 // never reused
-	void *owner;		 // the broker's queue
-	uint64_t next_qseq;	 // higher than any that has, or had, a record
-	uint64_t count;		 // messages with a record that are not settled
-	uint64_t octets;	 // of their bodies
-	struct qseq_set settled; // read-only outside the store
+	uint64_t id;		     // never reused
+	void *owner;		     // the broker's queue
+	uint64_t next_qseq;	     // higher than any that has, or had, a record
+	uint64_t count;		     // messages with a record that are not settled
+	uint64_t octets;	     // of their bodies
+	struct qseq_set settled;     // read-only outside the store
+	struct qseq_counts *returns; // private; owns; of messages that came back; NULL: none did
 	/* its cold part: messages from cold_from on, none of which the broker has in memory */
 	uint64_t cold_from; // qseq
 	uint64_t cold_count;
@@ -186,6 +188,12 @@ struct stored_place {
 /* Settles one stored message of the queue. Returns the LSN behind which the mark is safe. */
 uint64_t store_ack(struct store *store, struct queue_log *log, uint64_t qseq,
 		   const struct stored_place *place, enum ack_reason reason);
+/* A stored message of the queue came back to it, the count-th time (1 ... UINT16_MAX). The store knows that until the
+ * message is settled, over restarts too. Returns the LSN behind which that is safe. */
+uint64_t store_note_return(struct store *store, struct queue_log *log, uint64_t qseq,
+			   uint32_t count);
+/* How often it did; 0: never, or it is settled. */
+uint32_t store_returns(const struct queue_log *log, uint64_t qseq);
 /* One reference of this record is gone with its queue. */
 void store_release(struct store *store, uint64_t lsn, uint64_t share);
 /* Logs that the queue delivers from now on, once in a run. Returns the LSN behind which that is safe. */

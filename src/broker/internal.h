@@ -311,6 +311,8 @@ uint64_t queue_store(struct broker *broker, const struct route *route, struct me
 void unsettled_trim(struct broker *broker);
 /* The entry of a queue with QUEUE_STORED is settled for good. */
 void queue_settle_stored(struct queue *queue, const struct entry *entry, enum ack_reason reason);
+/* The entry came back as often as it says, in a queue that counts that: the store must know when it has it. */
+void queue_note_return(struct queue *queue, const struct entry *entry);
 /* Logs, once in a run, that the queue delivers; until that is safe its gate is closed. */
 void queue_open_gate(struct queue *queue);
 

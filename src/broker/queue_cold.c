@@ -270,8 +270,7 @@ give_back_requeued(struct queue *q, struct returned *returned)
 }
 
 /* Gives up what is at hand: what has a record stays on disk. The queue has nothing more to give then, but
- * for what was requeued while others are unacked, as those may lie between, or where it is counted how often it
- * was. */
+ * for what was requeued while others are unacked, as those may lie between. */
 static void
 evict(struct queue *q)
 {
@@ -279,7 +278,7 @@ evict(struct queue *q)
 
 	groups_gather(q);
 	give_back_window(q, &returned);
-	if (q->unacked_count == 0 && !(q->flags & QUEUE_COUNTS))
+	if (q->unacked_count == 0)
 		give_back_requeued(q, &returned);
 	if (returned.count > 0)
 		store_cold_return(q->log, returned.first, returned.count, returned.octets);
@@ -407,7 +406,10 @@ broker_read_message(struct broker *broker, struct queue_log *log, uint64_t qseq,
 	assert(q != NULL);
 	message->stored = stored->lsn << 16 | min_u64(stored->record.ref_count, UINT16_MAX);
 	late_release(q, qseq);
-	window_push(q, (struct entry){qseq << 16 | (redelivered ? ENTRY_REDELIVERED : 0), message});
+	window_push(q,
+		    (struct entry){qseq << 16 | (uint64_t)store_returns(log, qseq) * ENTRY_RETURN |
+					   (redelivered ? ENTRY_REDELIVERED : 0),
+				   message});
 	if (q->life != NULL)
 		q->life->cold_time_ms = message->time_ms; // the next one is younger
 	if (message->flags & MESSAGE_HAS_EXPIRATION)

@@ -348,14 +348,16 @@ queue_reject(struct queue *q, const struct entry *entry)
 
 /* The entry as it comes back, one return more; false when that is one too many. */
 static bool
-count_return(const struct queue *q, struct entry *entry)
+count_return(struct queue *q, struct entry *entry)
 {
 	uint32_t returns = entry_returns(entry);
 
 	if (returns >= queue_settings(q)->delivery_limit)
 		return false;
-	if (returns < ENTRY_RETURNS_MAX)
+	if (returns < ENTRY_RETURNS_MAX) {
 		entry->bits += ENTRY_RETURN;
+		queue_note_return(q, entry);
+	}
 	return true;
 }
 

@@ -149,6 +149,16 @@ queue_settle_stored(struct queue *q, const struct entry *entry, enum ack_reason 
 }
 
 void
+queue_note_return(struct queue *q, const struct entry *entry)
+{
+	struct broker *broker = q->vhost->broker;
+
+	if (q->log != NULL && message_is_stored(entry->message))
+		broker->effect_lsn = store_note_return(broker->store, q->log, entry_qseq(entry),
+						       entry_returns(entry));
+}
+
+void
 queue_open_gate(struct queue *q)
 {
 	struct broker *broker = q->vhost->broker;

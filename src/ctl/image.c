@@ -57,6 +57,7 @@ image_fini(struct image *image)
 		free_bytes(&q->vhost);
 		free_bytes(&q->name);
 		qseq_set_fini(&q->settled);
+		qseq_counts_fini(&q->returns);
 		xfree(q);
 	}
 	map_fini(&image->definitions);
@@ -303,6 +304,21 @@ on_queue(void *context, struct inspect_queue *from)
 }
 
 static void
+take_count(struct image *image, const struct return_count *count)
+{
+	struct image_queue *q = image_queue(image, count->queue_id);
+
+	if (q != NULL && !q->removed && !qseq_set_has(&q->settled, count->qseq))
+		qseq_counts_set(&q->returns, count->qseq, count->count);
+}
+
+static void
+on_returned(void *context, const struct return_count *count)
+{
+	take_count(context, count);
+}
+
+static void
 on_segment(void *context, const struct inspect_segment_state *segment)
 {
 	struct image *image = context;
@@ -324,6 +340,7 @@ image_load(struct image *image, struct inspect *inspect, uint64_t lsn)
 	static const struct inspect_checkpoint_ops ops = {
 		.define = on_define,
 		.queue = on_queue,
+		.returned = on_returned,
 		.segment = on_segment,
 		.chain = on_chain,
 	};
@@ -365,6 +382,16 @@ take_mark(void *context, const struct ack_mark *mark)
 	q->next_qseq = max_u64(q->next_qseq, mark->first + mark->count);
 	q->count -= min_u64(q->count, settled);
 	q->octets -= min_u64(q->octets, mark->octets);
+	qseq_counts_remove(&q->returns, mark->first, mark->count);
+	return 0;
+}
+
+static int
+take_return(void *context, const struct return_count *count)
+{
+	const struct taking *taking = context;
+
+	take_count(taking->image, count);
 	return 0;
 }
 
@@ -405,6 +432,7 @@ take_purge(struct image *image, const struct record *record)
 		contradiction = "a purge leaves more messages than there were";
 	/* numbers that no message had are settled too */
 	(void)qseq_set_add(&q->settled, purge.first, purge.last - purge.first + 1);
+	qseq_counts_remove(&q->returns, purge.first, purge.last - purge.first + 1);
 	q->next_qseq = max_u64(q->next_qseq, purge.last + 1);
 	q->count = purge.open_count;
 	q->octets = purge.open_octets;
@@ -444,6 +472,10 @@ image_take(struct image *image, const struct record *record)
 		break;
 	case RECORD_PURGE:
 		return take_purge(image, record);
+	case RECORD_RETURNS:
+		if (returns_record_walk(record, take_return, &taking) != 0)
+			return "its counts cannot be read";
+		break;
 	case RECORD_QUEUE:
 		take_state(image, record);
 		break;

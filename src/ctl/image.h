@@ -8,6 +8,7 @@
 #pragma once
 
 #include "store/inspect.h"
+#include "store/qseq_counts.h"
 #include "util/map.h"
 
 struct image_definition {
@@ -36,6 +37,7 @@ struct image_queue {
 	uint64_t octets;    // of their bodies
 	uint64_t redelivered_below;
 	struct qseq_set settled;
+	struct qseq_counts returns; // how often messages came back
 	/* the tools' own */
 	uint64_t open;	      // messages seen that are not settled
 	uint64_t open_octets; // of their bodies

@@ -83,6 +83,17 @@ same_set(const struct qseq_set *a, const struct qseq_set *b)
 	return same;
 }
 
+static bool
+same_counts(const struct qseq_counts *a, const struct qseq_counts *b)
+{
+	bool same = a->used == b->used;
+
+	for (uint32_t i = 0; same && i < a->room; i++)
+		same = a->slots[i] == 0 || qseq_counts_get(b, qseq_count_qseq(a->slots[i])) ==
+						   qseq_count_count(a->slots[i]);
+	return same;
+}
+
 static void
 compare_queue(struct comparison *c, const struct image_queue *there, const struct image_queue *here)
 {
@@ -92,11 +103,18 @@ compare_queue(struct comparison *c, const struct image_queue *there, const struc
 	compare_number(c, there, "octets", there->octets, here->octets);
 	if (there->next_qseq < here->next_qseq)
 		compare_number(c, there, "next number", there->next_qseq, here->next_qseq);
-	if (same_set(&there->settled, &here->settled))
-		return;
-	buf_addf(&c->sentence, "queue %llu (%s): other messages are settled than by the log",
-		 (unsigned long long)there->id, image_queue_name(&name, there));
-	say(c);
+	if (!same_set(&there->settled, &here->settled)) {
+		buf_addf(&c->sentence,
+			 "queue %llu (%s): other messages are settled than by the log",
+			 (unsigned long long)there->id, image_queue_name(&name, there));
+		say(c);
+	}
+	if (!same_counts(&there->returns, &here->returns)) {
+		buf_addf(&c->sentence,
+			 "queue %llu (%s): messages came back more or less often than by the log",
+			 (unsigned long long)there->id, image_queue_name(&name, there));
+		say(c);
+	}
 }
 
 void

@@ -41,6 +41,7 @@ add_ref(struct reading *reading, uint32_t at, struct image_queue *q, const struc
 		.ref = *ref,
 		.redelivered = ref->qseq < q->redelivered_below ||
 			       (unclean && (q->flags & QUEUE_STATE_DELIVERED) != 0),
+		.returns = qseq_counts_get(&q->returns, ref->qseq),
 	};
 }
 

@@ -12,6 +12,7 @@ struct open_ref {
 	struct image_queue *queue; // borrows from the image
 	struct message_ref ref;
 	bool redelivered; // it may have been delivered before
+	uint32_t returns; // how often it is known to have come back
 };
 
 /* A message with a reference that is not settled. */

@@ -126,6 +126,8 @@ on_message(void *context, const struct open_message *open)
 		store_cold_push(log, qseq, (uint32_t)message.body.n);
 		if (open->refs[i].redelivered)
 			log->redelivered_below = qseq + 1;
+		if (open->refs[i].returns > 0)
+			(void)store_note_return(r->store, log, qseq, open->refs[i].returns);
 	}
 	turn(r);
 }

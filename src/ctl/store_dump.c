@@ -25,7 +25,7 @@ struct type_name {
 static const struct type_name type_names[] = {
 	{"batch", RECORD_BATCH}, {"message", RECORD_MESSAGE}, {"ack", RECORD_ACK},
 	{"queue", RECORD_QUEUE}, {"define", RECORD_DEFINE},   {"purge", RECORD_PURGE},
-	{"epoch", RECORD_EPOCH},
+	{"epoch", RECORD_EPOCH}, {"returns", RECORD_RETURNS},
 };
 
 static const char *const reason_names[ACK_REASON_END] = {
@@ -114,6 +114,12 @@ stop_at_wanted(void *context, const struct ack_mark *mark)
 	return wants_queue(context, mark->queue_id) ? 1 : 0;
 }
 
+static int
+stop_at_wanted_return(void *context, const struct return_count *count)
+{
+	return wants_queue(context, count->queue_id) ? 1 : 0;
+}
+
 static bool
 is_wanted(struct dump *dump, const struct record *record)
 {
@@ -130,6 +136,8 @@ is_wanted(struct dump *dump, const struct record *record)
 		return wants_message(dump, record);
 	case RECORD_ACK:
 		return ack_record_walk(record, stop_at_wanted, dump) == 1;
+	case RECORD_RETURNS:
+		return returns_record_walk(record, stop_at_wanted_return, dump) == 1;
 	case RECORD_DEFINE:
 		return wants_definition(dump, record);
 	case RECORD_PURGE:
@@ -218,6 +226,18 @@ put_mark(void *context, const struct ack_mark *mark)
 	return 0;
 }
 
+static int
+put_return(void *context, const struct return_count *count)
+{
+	struct marks *marks = context;
+	json_t *object = named_queue(marks->dump, count->queue_id);
+
+	json_put_number(object, "qseq", count->qseq);
+	json_put_number(object, "count", count->count);
+	assert(json_array_append_new(marks->array, object) == 0);
+	return 0;
+}
+
 static void
 put_queue(const struct dump *dump, json_t *object, uint64_t id)
 {
@@ -257,6 +277,11 @@ put_payload(const struct dump *dump, json_t *object, const struct record *record
 		marks.array = json_array();
 		if (ack_record_walk(record, put_mark, &marks) == 0)
 			assert(json_object_set_new(object, "marks", marks.array) == 0);
+		break;
+	case RECORD_RETURNS:
+		marks.array = json_array();
+		if (returns_record_walk(record, put_return, &marks) == 0)
+			assert(json_object_set_new(object, "returns", marks.array) == 0);
 		break;
 	case RECORD_DEFINE:
 		if (definition_decode(&definition, bytes_of(record->p + RECORD_HEADER_SIZE,
@@ -365,8 +390,8 @@ read_type(struct dump *dump)
 			dump->type = type_names[i].type;
 	if (wanted != NULL && dump->type == 0)
 		return ctl_complain(
-			"--type %s: message, ack, purge, queue, define, epoch or batch is "
-			"expected",
+			"--type %s: message, ack, purge, queue, define, epoch, returns or batch "
+			"is expected",
 			wanted);
 	return CTL_OK;
 }

@@ -108,6 +108,8 @@ wanted_queues(const struct export *export, const struct open_message *open)
 			json_put_number(queue, "priority", ref->ref.priority);
 		if (ref->redelivered)
 			assert(json_object_set_new(queue, "redelivered", json_true()) == 0);
+		if (ref->returns > 0)
+			json_put_number(queue, "delivery_count", ref->returns);
 		assert(json_array_append_new(queues, queue) == 0);
 	}
 	return queues;

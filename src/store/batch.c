@@ -160,6 +160,18 @@ append_purge(struct store *store, const struct purge_record *purge)
 }
 
 uint64_t
+store_note_return(struct store *store, struct queue_log *log, uint64_t qseq, uint32_t count)
+{
+	struct return_count noted = {.queue_id = log->id, .qseq = qseq, .count = count};
+	uint64_t lsn;
+	uint8_t *p = next_record(store, RETURNS_RECORD_SIZE(1), &lsn);
+
+	returns_record_encode(p, lsn, &noted);
+	queue_log_set_returns(log, qseq, count);
+	return lsn;
+}
+
+uint64_t
 append_epoch(struct store *store, uint64_t term, uint64_t last_lsn)
 {
 	return append_pair(store, RECORD_EPOCH, term, last_lsn);

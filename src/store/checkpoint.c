@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "store/qseq_counts.h"
 #include "util/crc32c.h"
 
 /* Taking a checkpoint costs the loop its time: at most one part in this many. */
@@ -108,8 +109,9 @@ put_header(const struct store *store, struct buf *out, uint64_t lsn)
 	buf_add(out, header, sizeof(header));
 }
 
+/* returning gets those of which messages came back: not all queues are to be visited again for them. */
 static void
-put_queues(const struct store *store, struct buf *out, bool clean)
+put_queues(const struct store *store, struct buf *out, bool clean, struct buf *returning)
 {
 	const struct queue_log *log;
 
@@ -121,6 +123,26 @@ put_queues(const struct store *store, struct buf *out, bool clean)
 		put64(out, log->octets);
 		put64(out, log->redelivered_below);
 		qseq_set_encode(&log->settled, out);
+		if (log->returns != NULL)
+			buf_add(returning, &log, sizeof(log));
+	}
+}
+
+static void
+put_returns(struct buf *out, const struct buf *returning)
+{
+	const struct queue_log *log;
+
+	for (size_t at = 0; at < returning->n; at += sizeof(log)) {
+		uint64_t *list;
+
+		memcpy(&log, returning->p + at, sizeof(log));
+		list = qseq_counts_list(log->returns);
+		put64(out, log->id);
+		put64(out, log->returns->used);
+		for (uint32_t i = 0; i < log->returns->used; i++)
+			put64(out, list[i]);
+		xfree(list);
 	}
 }
 
@@ -156,8 +178,10 @@ put_chain(const struct store *store, struct buf *out)
 static void
 take(struct store *store, struct buf *out, uint64_t lsn, bool clean)
 {
+	struct buf returning;
 	size_t at;
 
+	buf_init(&returning, 0);
 	put_header(store, out, lsn);
 	at = section_begin(out, SECTION_COUNTERS);
 	put64(out, store->next_queue_id);
@@ -169,11 +193,17 @@ take(struct store *store, struct buf *out, uint64_t lsn, bool clean)
 	store->snapshot = NULL;
 	section_end(out, at);
 	at = section_begin(out, SECTION_QUEUES);
-	put_queues(store, out, clean);
+	put_queues(store, out, clean, &returning);
 	section_end(out, at);
+	if (returning.n > 0) {
+		at = section_begin(out, SECTION_RETURNS);
+		put_returns(out, &returning);
+		section_end(out, at);
+	}
 	at = section_begin(out, SECTION_SEGMENTS);
 	put_segments(store, out, lsn);
 	section_end(out, at);
+	buf_fini(&returning);
 }
 
 /* ---- writing it: helper thread ---- */

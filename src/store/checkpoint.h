@@ -31,6 +31,7 @@ struct checkpoint_image {
 	size_t n;
 	uint64_t lsn;
 	struct bytes sections[SECTION_CHAIN + 1]; // by tag
+	struct bytes returns;			  // SECTION_RETURNS; empty: there is none
 };
 
 /* Reads one and cuts it into its sections, whose content is still to be decoded. The caller frees image->p with

@@ -45,6 +45,16 @@ take_queue(void *context, struct inspect_queue *queue)
 	log->redelivered_below = queue->redelivered_below;
 }
 
+static void
+take_return(void *context, const struct return_count *count)
+{
+	const struct taking *taking = context;
+	struct queue_log *log = queue_log_find(taking->r->store, count->queue_id);
+
+	if (log != NULL && !qseq_set_has(&log->settled, count->qseq))
+		queue_log_set_returns(log, count->qseq, count->count);
+}
+
 /* The merged segment that has the messages up to this LSN; NULL: none. */
 static struct segment *
 merged_with(struct store *store, uint64_t last_lsn)
@@ -137,6 +147,7 @@ take_in(struct recovery *r, const struct checkpoint_image *image)
 	static const struct inspect_checkpoint_ops ops = {
 		.define = take_definition,
 		.queue = take_queue,
+		.returned = take_return,
 		.segment = take_segment,
 		.chain = take_chain,
 	};

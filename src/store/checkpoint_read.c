@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "store/qseq_counts.h"
 #include "util/crc32c.h"
 
 static int
@@ -60,6 +61,15 @@ all_sections(const struct checkpoint_image *image, bool others)
 	return others ? -ENOTSUP : 0;
 }
 
+/* Where the section with this tag is noted; NULL: it is not known. */
+static struct bytes *
+section_of(struct checkpoint_image *image, uint32_t tag)
+{
+	if (tag == SECTION_RETURNS)
+		return &image->returns;
+	return tag < countof(image->sections) ? &image->sections[tag] : NULL;
+}
+
 static int
 cut_sections(struct checkpoint_image *image)
 {
@@ -70,6 +80,7 @@ cut_sections(struct checkpoint_image *image)
 		const uint8_t *p = image->p + at;
 		uint32_t tag = le32_load(p);
 		uint64_t n = le64_load(p + 8);
+		struct bytes *section = section_of(image, tag);
 
 		at += SECTION_HEADER_SIZE;
 		if (n > image->n - at || record_align(n) > image->n - at ||
@@ -77,10 +88,10 @@ cut_sections(struct checkpoint_image *image)
 			return -EBADMSG;
 		if (tag == SECTION_END)
 			return all_sections(image, others);
-		if (tag < countof(image->sections) && image->sections[tag].p != NULL)
+		if (section != NULL && section->p != NULL)
 			return -EBADMSG;
-		if (tag < countof(image->sections))
-			image->sections[tag] = bytes_of(p + SECTION_HEADER_SIZE, n);
+		if (section != NULL)
+			*section = bytes_of(p + SECTION_HEADER_SIZE, n);
 		else if (!(tag & SECTION_SKIPPABLE))
 			others = true;
 		at += record_align(n);
@@ -147,6 +158,31 @@ each_queue(struct bytes in, const struct inspect_checkpoint_ops *ops, void *cont
 }
 
 static int
+each_return(struct bytes in, const struct inspect_checkpoint_ops *ops, void *context)
+{
+	while (in.n != 0) {
+		struct return_count count;
+		uint64_t n;
+
+		if (!le64_take(&in, &count.queue_id) || !le64_take(&in, &n))
+			return -EBADMSG;
+		for (; n > 0; n--) {
+			uint64_t slot;
+
+			if (!le64_take(&in, &slot))
+				return -EBADMSG;
+			count.qseq = qseq_count_qseq(slot);
+			count.count = qseq_count_count(slot);
+			if (count.qseq == 0 || count.count == 0)
+				return -EBADMSG;
+			if (ops->returned != NULL)
+				ops->returned(context, &count);
+		}
+	}
+	return 0;
+}
+
+static int
 each_segment(struct bytes in, const struct inspect_checkpoint_ops *ops, void *context)
 {
 	while (in.n != 0) {
@@ -186,6 +222,8 @@ checkpoint_decode(const struct checkpoint_image *image, const struct inspect_che
 
 	if (error == 0)
 		error = each_queue(image->sections[SECTION_QUEUES], ops, context);
+	if (error == 0)
+		error = each_return(image->returns, ops, context);
 	if (error == 0)
 		error = each_segment(image->sections[SECTION_SEGMENTS], ops, context);
 	if (error == 0)

@@ -507,6 +507,7 @@ store_purge_cold(struct store *store, struct queue_log *log)
 	purge.open_count = log->count;
 	purge.open_octets = log->octets;
 	qseq_set_add(&log->settled, purge.first, purge.last - purge.first + 1);
+	queue_log_forget_returns(log, purge.first, purge.last - purge.first + 1);
 	forget_cold(store, log);
 	return append_purge(store, &purge);
 }

@@ -44,6 +44,14 @@ nothing(void *context, const struct ack_mark *mark)
 }
 
 static int
+no_return(void *context, const struct return_count *count)
+{
+	(void)context;
+	(void)count;
+	return 0;
+}
+
+static int
 check_payload(const struct record *record, struct message_record *message)
 {
 	struct definition definition;
@@ -58,6 +66,8 @@ check_payload(const struct record *record, struct message_record *message)
 		return purge_record_decode(&purge, record);
 	case RECORD_ACK:
 		return ack_record_walk(record, nothing, NULL);
+	case RECORD_RETURNS:
+		return returns_record_walk(record, no_return, NULL);
 	case RECORD_DEFINE:
 		return definition_decode(&definition, bytes_of(record->p + RECORD_HEADER_SIZE,
 							       record->size - RECORD_HEADER_SIZE));

@@ -266,6 +266,10 @@ void queue_log_free(struct store *store, struct queue_log *log);
 struct queue_log *queue_log_find(const struct store *store, uint64_t id);
 /* Notes a range of settled numbers in log->ranges. */
 void queue_log_note_range(struct queue_log *log, uint64_t first, uint32_t count);
+/* A message that is open came back so often. */
+void queue_log_set_returns(struct queue_log *log, uint64_t qseq, uint32_t count);
+/* count messages from first on are settled: nobody asks how often they came back. */
+void queue_log_forget_returns(struct queue_log *log, uint64_t first, uint64_t count);
 /* Forgets the ranges of the present batch. */
 void queue_log_forget_ranges(struct store *store, struct queue_log *log);
 

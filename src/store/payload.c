@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is inside of MESSAGE, ACK, QUEUE and EPOCH records.
+ * What is inside of MESSAGE, ACK, RETURNS, QUEUE and EPOCH records.
  *
  * record_decode() has proved that the octets of the record are there and as they were written, so only the
  * inner sizes are in doubt here. They are added in 64 bits by a reader that never goes beyond the
@@ -11,6 +11,7 @@
 
 #include <errno.h>
 
+#include "store/qseq_counts.h"
 #include "store/qseq_set.h"
 
 #define U48_MAX ((1ULL << 48) - 1)
@@ -276,6 +277,46 @@ purge_record_decode(struct purge_record *purge, const struct record *record)
 	    purge->first > purge->last || purge->last > QSEQ_MAX)
 		return -EBADMSG;
 	return 0;
+}
+
+/* ---- returns ---- */
+
+void
+returns_record_encode(uint8_t *p, uint64_t lsn, const struct return_count *count)
+{
+	assert(count->queue_id <= U48_MAX);
+	assert(count->count != 0 && count->count <= QSEQ_COUNT_MAX);
+	assert(count->qseq != 0 && count->qseq <= QSEQ_MAX);
+	record_header_encode(p, RETURNS_RECORD_SIZE(1), lsn, RECORD_RETURNS, 0, 0);
+	p += RECORD_HEADER_SIZE;
+	le64_store(p, count->queue_id | (uint64_t)count->count << 48);
+	le64_store(p + 8, count->qseq);
+}
+
+int
+returns_record_walk(const struct record *record,
+		    int (*each)(void *context, const struct return_count *count), void *context)
+{
+	struct reader reader = {.p = record->p, .left = record->size};
+	int result = record_expect(record, RECORD_RETURNS, RETURNS_RECORD_SIZE(1));
+
+	if (result != 0)
+		return result == -ENOTSUP ? 0 : result;
+	take(&reader, RECORD_HEADER_SIZE);
+	while (result == 0 && reader.left > 0) {
+		const uint8_t *p = take(&reader, RETURN_SIZE).p;
+		struct return_count count;
+
+		if (reader.failed)
+			return -EBADMSG;
+		count.queue_id = le64_load(p) & U48_MAX;
+		count.count = (uint32_t)(le64_load(p) >> 48);
+		count.qseq = le64_load(p + 8);
+		if (count.count == 0 || count.qseq == 0 || count.qseq > QSEQ_MAX)
+			return -EBADMSG;
+		result = each(context, &count);
+	}
+	return result;
 }
 
 /* ---- two words ---- */

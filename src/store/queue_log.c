@@ -6,6 +6,8 @@
  */
 #include "internal.h"
 
+#include "store/qseq_counts.h"
+
 struct queue_log *
 queue_log_find(const struct store *store, uint64_t id)
 {
@@ -52,6 +54,7 @@ queue_log_free(struct store *store, struct queue_log *log)
 	if (log->unreadable != NULL)
 		qseq_set_fini(log->unreadable);
 	xfree(log->unreadable);
+	queue_log_forget_returns(log, 1, QSEQ_MAX);
 	xfree(log->ranges);
 	slab_free(log, sizeof(*log));
 }
@@ -76,6 +79,36 @@ add_range(struct store *store, struct queue_log *log, uint64_t qseq, uint32_t bo
 	if (!list_linked(&log->acked))
 		list_append(&store->acked, &log->acked);
 }
+
+/* ---- how often messages came back ---- */
+
+void
+queue_log_set_returns(struct queue_log *log, uint64_t qseq, uint32_t count)
+{
+	if (log->returns == NULL)
+		log->returns = xcalloc(1, sizeof(*log->returns));
+	qseq_counts_set(log->returns, qseq, count);
+}
+
+void
+queue_log_forget_returns(struct queue_log *log, uint64_t first, uint64_t count)
+{
+	if (likely(log->returns == NULL))
+		return;
+	qseq_counts_remove(log->returns, first, count);
+	if (log->returns->used > 0)
+		return;
+	xfree(log->returns);
+	log->returns = NULL;
+}
+
+uint32_t
+store_returns(const struct queue_log *log, uint64_t qseq)
+{
+	return log->returns == NULL ? 0 : qseq_counts_get(log->returns, qseq);
+}
+
+/* ---- marks ---- */
 
 /* The record is partly, or wholly, garbage now. */
 static void
@@ -122,6 +155,7 @@ store_ack(struct store *store, struct queue_log *log, uint64_t qseq,
 		add_range(store, log, qseq, place->body_size, reason);
 	}
 	qseq_set_add(&log->settled, qseq, 1);
+	queue_log_forget_returns(log, qseq, 1);
 	log->count--;
 	log->octets -= place->body_size;
 	count_dead(store, place->lsn, place->share);

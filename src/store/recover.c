@@ -77,6 +77,7 @@ take_mark(void *context, const struct ack_mark *mark)
 	log->next_qseq = max_u64(log->next_qseq, mark->first + mark->count);
 	log->count -= mark->count;
 	log->octets -= mark->octets;
+	queue_log_forget_returns(log, mark->first, mark->count);
 	queue_log_note_range(log, mark->first, (uint32_t)mark->count);
 	return 0;
 }
@@ -125,9 +126,21 @@ take_purge(struct recovery *r, const struct record *record)
 		return -EBADMSG;
 	note_settled(r, log, purge.first, purge.last);
 	qseq_set_add(&log->settled, purge.first, purge.last - purge.first + 1);
+	queue_log_forget_returns(log, purge.first, purge.last - purge.first + 1);
 	log->next_qseq = max_u64(log->next_qseq, purge.last + 1);
 	log->count = purge.open_count;
 	log->octets = purge.open_octets;
+	return 0;
+}
+
+static int
+take_return(void *context, const struct return_count *count)
+{
+	const struct recovery *r = context;
+	struct queue_log *log = queue_log_find(r->store, count->queue_id);
+
+	if (log != NULL && !qseq_set_has(&log->settled, count->qseq))
+		queue_log_set_returns(log, count->qseq, count->count);
 	return 0;
 }
 
@@ -203,6 +216,8 @@ first_pass_record(void *context, const struct record *record)
 		return ack_record_walk(record, take_mark, r);
 	case RECORD_PURGE:
 		return take_purge(r, record);
+	case RECORD_RETURNS:
+		return returns_record_walk(record, take_return, r);
 	case RECORD_QUEUE:
 		return take_queue_state(r, record);
 	case RECORD_DEFINE:

@@ -323,6 +323,14 @@ add_purge(struct buf *text, const struct purge_record *purge)
 	add_number(text, "open_octets", purge->open_octets);
 }
 
+static int
+add_return(void *context, const struct return_count *count)
+{
+	buf_addf(context, " returned=%llu/%llu:%u", (unsigned long long)count->queue_id,
+		 (unsigned long long)count->qseq, (unsigned)count->count);
+	return 0;
+}
+
 static void
 add_payload(struct buf *text, const struct record *record)
 {
@@ -346,6 +354,9 @@ add_payload(struct buf *text, const struct record *record)
 	case RECORD_PURGE:
 		must(purge_record_decode(&purge, record) == 0);
 		add_purge(text, &purge);
+		break;
+	case RECORD_RETURNS:
+		must(returns_record_walk(record, add_return, text) == 0);
 		break;
 	case RECORD_DEFINE:
 		must(definition_decode(&definition, payload) == 0);
@@ -371,7 +382,8 @@ on_record(void *context, const struct inspect_place *place, const struct record 
 	add_number(listing->text, "size", record->size);
 	add_number(listing->text, "lsn", record->lsn);
 	add_number(listing->text, "version", record->version);
-	buf_addf(listing->text, " %s", type_names[record->type]);
+	buf_addf(listing->text, " %s",
+		 record->type == RECORD_RETURNS ? "returns" : type_names[record->type]);
 	add_payload(listing->text, record);
 	buf_addf(listing->text, "\n");
 }
@@ -410,6 +422,15 @@ on_queue(void *context, struct inspect_queue *queue)
 }
 
 static void
+on_returned(void *context, const struct return_count *count)
+{
+	const struct listing *listing = context;
+
+	add_return(listing->text, count);
+	buf_addf(listing->text, "\n");
+}
+
+static void
 on_segment(void *context, const struct inspect_segment_state *state)
 {
 	struct listing *listing = context;
@@ -440,8 +461,8 @@ on_chain(void *context, const struct inspect_chain *chain)
 static void
 list_checkpoints(struct inspect *inspect, struct listing *listing)
 {
-	static const struct inspect_checkpoint_ops ops = {on_define, on_queue, on_segment,
-							  on_chain};
+	static const struct inspect_checkpoint_ops ops = {on_define, on_queue, on_returned,
+							  on_segment, on_chain};
 
 	for (size_t i = 0; i < inspect_checkpoint_count(inspect); i++) {
 		uint64_t lsn = inspect_checkpoint_at(inspect, i);

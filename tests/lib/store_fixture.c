@@ -476,6 +476,21 @@ store_fixture_ack(struct store_fixture *f, size_t number, uint32_t at, enum ack_
 }
 
 void
+store_fixture_return(struct store_fixture *f, size_t number, uint32_t at)
+{
+	struct ledger_ref *ref = &f->ledger.messages[number].refs[at];
+	uint32_t count = 0;
+
+	assert(ref->settled == 0);
+	assert(!ref->cold);
+	while (count < LEDGER_RETURNS && ref->returned[count] != 0)
+		count++;
+	if (count < LEDGER_RETURNS)
+		ref->returned[count] = store_note_return(f->store, f->ledger.queues[ref->queue].log,
+							 ref->qseq, count + 1);
+}
+
+void
 store_fixture_define(struct store_fixture *f, uint32_t thing, uint32_t value)
 {
 	char text[16];
@@ -601,6 +616,7 @@ store_fixture_check(struct store_fixture *f)
 		must(refs >= open);
 	if (refs == 0)
 		must(live == 0);
+	ledger_compare_returns(&f->ledger, UINT64_MAX);
 	for (uint32_t i = 0; i < f->ledger.queue_count; i++)
 		if (f->ledger.queues[i].log != NULL)
 			check_queue(f, i);

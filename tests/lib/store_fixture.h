@@ -92,6 +92,8 @@ size_t store_fixture_publish(struct store_fixture *f, const uint32_t *queues, ui
 /* Settles one reference, which must be open. */
 void store_fixture_ack(struct store_fixture *f, size_t message, uint32_t ref,
 		       enum ack_reason reason);
+/* One reference, which must be open and in memory, came back; nothing when it did LEDGER_RETURNS times. */
+void store_fixture_return(struct store_fixture *f, size_t message, uint32_t ref);
 /* Puts thing (below LEDGER_THINGS) with a value, 0 removes it. */
 void store_fixture_define(struct store_fixture *f, uint32_t thing, uint32_t value);
 /* LSN of the latest record. */

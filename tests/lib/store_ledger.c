@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "store/qseq_counts.h"
 #include "util/mem.h"
 
 #define PATTERN_SIZE (256 * 1024)
@@ -429,6 +430,49 @@ ledger_compare(const struct ledger *ledger, const struct found *found, uint64_t 
 	       (unsigned long long)found->messages[min_u64(at, found->message_count - 1)].lsn);
 }
 
+/* How often it had come back at this LSN. */
+static uint32_t
+returns_of(const struct ledger_ref *ref, uint64_t lsn)
+{
+	uint32_t count = 0;
+
+	while (count < LEDGER_RETURNS && ref->returned[count] != 0 && ref->returned[count] <= lsn)
+		count++;
+	return count;
+}
+
+void
+ledger_compare_returns(const struct ledger *ledger, uint64_t lsn)
+{
+	uint64_t there = 0;
+	uint64_t known = 0;
+
+	for (size_t i = 0; i < ledger->message_count; i++) {
+		const struct ledger_message *message = &ledger->messages[i];
+
+		for (uint32_t n = 0; n < message->ref_count && message->lsn <= lsn; n++) {
+			const struct ledger_ref *ref = &message->refs[n];
+			const struct queue_log *log = ledger->queues[ref->queue].log;
+			uint32_t count = returns_of(ref, lsn);
+
+			if (log == NULL || !ref_is_open(ledger, ref, lsn))
+				continue;
+			expect(store_returns(log, ref->qseq) == count,
+			       "queue %llu: %llu came back %u times, not %u",
+			       (unsigned long long)log->id, (unsigned long long)ref->qseq, count,
+			       store_returns(log, ref->qseq));
+			there += count > 0;
+		}
+	}
+	for (uint32_t i = 0; i < ledger->queue_count; i++)
+		if (ledger->queues[i].log != NULL && ledger->queues[i].log->returns != NULL) {
+			qseq_counts_check(ledger->queues[i].log->returns);
+			known += ledger->queues[i].log->returns->used;
+		}
+	expect(known == there, "counts of %llu messages are kept that are settled",
+	       (unsigned long long)(known - there));
+}
+
 /* ---- cutting ---- */
 
 static void
@@ -461,9 +505,13 @@ cut_messages(struct ledger *ledger, uint64_t lsn)
 
 		if (open_refs(ledger, message, lsn) == 0)
 			continue;
-		for (uint32_t n = 0; n < message->ref_count; n++)
+		for (uint32_t n = 0; n < message->ref_count; n++) {
 			if (message->refs[n].settled > lsn)
 				message->refs[n].settled = 0;
+			for (uint32_t at = returns_of(&message->refs[n], lsn); at < LEDGER_RETURNS;
+			     at++)
+				message->refs[n].returned[at] = 0;
+		}
 		ledger->messages[kept++] = *message;
 	}
 	ledger->message_count = kept;

@@ -25,6 +25,7 @@
 	} while (0)
 
 #define LEDGER_REFS 8	 // queues of a message at most
+#define LEDGER_RETURNS 2 // of a message to a queue at most
 #define LEDGER_THINGS 12 // other definitions: things 0 to 11
 
 /* Whether the last stop was a clean one. */
@@ -48,8 +49,9 @@ struct ledger_queue {
 struct ledger_ref {
 	uint32_t queue; // index
 	uint64_t qseq;
-	uint64_t settled; // LSN behind which its mark is safe; 0: open
-	bool cold;	  // it is in the cold part of its queue
+	uint64_t settled;		   // LSN behind which its mark is safe; 0: open
+	bool cold;			   // it is in the cold part of its queue
+	uint64_t returned[LEDGER_RETURNS]; // LSNs of the records that it came back; 0: it did not
 };
 
 struct ledger_message {
@@ -153,6 +155,8 @@ void ledger_compare(const struct ledger *ledger, const struct found *found, uint
 /* The same without messages. */
 void ledger_compare_definitions(const struct ledger *ledger, const struct found *found,
 				uint64_t lsn);
+/* The queues know, at this LSN, how often each message came back. The logs are those of the open store. */
+void ledger_compare_returns(const struct ledger *ledger, uint64_t lsn);
 /* The log ends at lsn now: forgets what came later, and messages that need not be remembered. All
  * that is left counts as stable. */
 void ledger_cut(struct ledger *ledger, uint64_t lsn);

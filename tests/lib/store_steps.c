@@ -64,7 +64,7 @@ step_publish(struct store_fixture *f)
 		store_fixture_queue(f);
 }
 
-/* Settles one reference near the front, in the middle or at the end. */
+/* Settles one reference, or notes that it came back, near the front, in the middle or at the end. */
 static void
 step_ack(struct store_fixture *f)
 {
@@ -83,8 +83,12 @@ step_ack(struct store_fixture *f)
 			if (ref->settled != 0 || ref->cold ||
 			    ledger->queues[ref->queue].log == NULL)
 				continue;
-			store_fixture_ack(f, at, n,
-					  (enum ack_reason)store_fixture_random(f, ACK_REASON_END));
+			if (store_fixture_random(f, 4) == 0)
+				store_fixture_return(f, at, n);
+			else
+				store_fixture_ack(
+					f, at, n,
+					(enum ack_reason)store_fixture_random(f, ACK_REASON_END));
 			return;
 		}
 	}
