@@ -6,6 +6,7 @@
 #pragma once
 
 #include "broker/model.h"
+#include "util/buf.h"
 #include "wire/frame.h"
 
 /* Allocates a message with room for all parts and fills everything but the body; refs is 1.
@@ -13,8 +14,11 @@
  * valid properties; body_size is what it announces; flags are enum message_flag, or-ed. */
 struct message *message_new(struct bytes exchange, struct bytes key, struct bytes header,
 			    uint32_t body_size, uint16_t flags);
+/* The same with an extension: tagged values, 1 to 65,535 octets, or none. */
+struct message *message_new_extended(struct bytes exchange, struct bytes key, struct bytes header,
+				     uint32_t body_size, uint16_t flags, struct bytes extension);
 /* The same message with room for a larger body; the octets of the old room are kept, the old one is
- * freed. Only before it is published. */
+ * freed. Only before it is published, and without an extension. */
 struct message *message_grow(struct message *message, uint32_t body_size);
 struct message_record;
 /* The message of a record in the store; refs is 1. */
@@ -106,6 +110,11 @@ message_body(const struct message *m)
 {
 	return bytes_of(m->wire + message_body_at(m) + FRAME_PREFIX, m->body_size);
 }
+
+/* Adds a key of BCC, of 255 octets at most, to tagged values. */
+void message_put_bcc(struct buf *extension, struct bytes key);
+/* The tagged values that go with it; empty: there are none. */
+struct bytes message_extension(const struct message *message);
 
 /* Whether it has a record in the log. */
 static inline bool

@@ -246,7 +246,8 @@ enum message_flag {
 	MESSAGE_PAGED = 4,	     // it is a stub: its body is in a page file
 	MESSAGE_HAS_STUB = 8,	     // its body is in a page file as well
 	MESSAGE_HAS_EXPIRATION = 16, // it has a limit of its own on how long it waits
-	MESSAGE_HAS_DEATHS = 32	     // it is a dead letter: its x-death was written here
+	MESSAGE_HAS_DEATHS = 32,     // it is a dead letter: its x-death was written here
+	MESSAGE_HAS_EXTENSION = 64   // there is more about it that consumers do not get
 };
 
 struct page_file;
@@ -264,6 +265,9 @@ struct page_file;
  *
  * A stub stands in a queue for a message whose body is in a page file: its sizes are those of the message,
  * but instead of the body frame there are 4 octets, where in the file it is. It is never handed out.
+ *
+ * Behind all that, with MESSAGE_HAS_EXTENSION, are the tagged values that its record has (format.h), with a u16 of
+ * their octets in front.
  */
 struct message {
 	uint32_t refs;

@@ -165,6 +165,12 @@ enum stored_message_flag {
 	MESSAGE_DEATHS = 4    // it is a dead letter: the broker wrote its x-death
 };
 
+/* The values of the extension area. A reader skips those that it does not know. */
+enum message_tag {
+	MESSAGE_TAG_BCC =
+		1 // a routing key of its BCC, of which its headers say nothing; as often as there are
+};
+
 /* A reference: which message of which queue this is. u48 queue id | u8 priority | u8 flags, u64 qseq, which
  * counts from 1 and fits 48 bits. */
 #define MESSAGE_REF_SIZE 16

@@ -185,7 +185,7 @@ struct message_record {
 	struct bytes body;
 	const uint8_t *refs;	// decoded: MESSAGE_REF_SIZE octets each, see message_ref_decode()
 	const uint8_t *times;	// decoded: the deadlines, then the due times
-	struct bytes extension; // decoded: the tagged values
+	struct bytes extension; // the tagged values; empty: it has none
 };
 
 /* Octets of the whole record, without extension and times; 64 bits, as sums may not fit a record. */
@@ -196,8 +196,37 @@ message_record_size(uint32_t ref_count, size_t exchange, size_t key, size_t prop
 			    key + properties + body);
 }
 
+/* The same with the extension area, if it has one. */
+static inline uint64_t
+message_record_octets(const struct message_record *m)
+{
+	size_t extension = m->extension.n == 0 ? 0 : 2 + m->extension.n;
+
+	return message_record_size(m->ref_count, m->exchange.n, m->key.n, m->properties.n,
+				   extension + m->body.n);
+}
+
+/* A value of an extension area. */
+struct message_value {
+	uint8_t tag; // enum message_tag, or one that this version does not know
+	struct bytes octets;
+};
+
+/* Takes the first value off an area of a message that was decoded, or is as such a one; false when it is empty. */
+static inline bool
+message_value_next(struct bytes *area, struct message_value *value)
+{
+	if (area->n == 0)
+		return false;
+	assert(area->n >= 2 && area->n - 2 >= area->p[1]);
+	value->tag = area->p[0];
+	value->octets = bytes_of(area->p + 2, area->p[1]);
+	*area = bytes_of(area->p + 2 + value->octets.n, area->n - 2 - value->octets.n);
+	return true;
+}
+
 /* Writes the whole record but the references, which the caller writes at p + MESSAGE_AT_REFS, and the
- * check; size is message_record_size(). */
+ * check; size is message_record_octets(). */
 void message_record_encode(uint8_t *p, uint32_t size, uint64_t lsn,
 			   const struct message_record *message);
 /* Views borrow from the record. -EBADMSG when it is malformed, -ENOTSUP when it is of a newer version or has

@@ -15,6 +15,7 @@
 #include "broker/message.h"
 #include "internal.h"
 #include "store/format.h"
+#include "store/record.h"
 #include "util/buf.h"
 #include "util/log.h"
 #include "wire/field.h"
@@ -93,7 +94,7 @@ dying_of(const struct queue *q, const struct message *m, enum death death)
 
 /* ---- keys ---- */
 
-/* Calls each for the message's keys: its own, and those of CC. */
+/* Calls each for the message's keys that everybody may know: its own, and those of CC. */
 static void
 each_key(const struct dying *dying, void (*each)(void *context, struct bytes key), void *context)
 {
@@ -127,6 +128,31 @@ add_key(void *context, struct bytes key)
 
 	list->items = xrealloc(list->items, (list->count + 1) * sizeof(*list->items));
 	list->items[list->count++] = key;
+}
+
+/* The keys of its BCC, which are told to nobody. */
+static void
+add_bcc(const struct dying *dying, struct key_list *list)
+{
+	struct bytes extension = message_extension(dying->message);
+	struct message_value value;
+
+	while (message_value_next(&extension, &value))
+		if (value.tag == MESSAGE_TAG_BCC)
+			add_key(list, value.octets);
+}
+
+/* What of the message's extension goes with the letter: the keys of BCC, while it goes by its own keys. */
+static void
+put_extension(const struct dying *dying, struct buf *out)
+{
+	struct bytes extension = message_extension(dying->message);
+	struct message_value value;
+
+	while (!queue_settings(dying->queue)->has_dead_key &&
+	       message_value_next(&extension, &value))
+		if (value.tag == MESSAGE_TAG_BCC)
+			message_put_bcc(out, value.octets);
 }
 
 /* ---- the history ---- */
@@ -262,8 +288,11 @@ make_letter(const struct dying *dying, struct bytes *headers)
 	uint8_t *header = slab_alloc(room);
 	struct writer w = writer_of(table, room);
 	struct message *letter;
+	struct buf extension;
 	bool well;
 
+	buf_init(&extension, 0);
+	put_extension(dying, &extension);
 	put_headers(dying, &w);
 	assert(!w.bad);
 	properties.headers = bytes_of(table, (size_t)(w.p - table));
@@ -272,10 +301,12 @@ make_letter(const struct dying *dying, struct bytes *headers)
 	w = writer_of(header, room);
 	content_header_encode(&properties, m->body_size, &w);
 	assert(!w.bad);
-	letter = message_new(settings->dead_exchange, key, bytes_of(header, (size_t)(w.p - header)),
-			     m->body_size,
-			     (m->flags & (MESSAGE_PERSISTENT | MESSAGE_HAS_CC)) |
-				     MESSAGE_HAS_DEATHS);
+	letter = message_new_extended(settings->dead_exchange, key,
+				      bytes_of(header, (size_t)(w.p - header)), m->body_size,
+				      (m->flags & (MESSAGE_PERSISTENT | MESSAGE_HAS_CC)) |
+					      MESSAGE_HAS_DEATHS,
+				      buf_bytes(&extension));
+	buf_fini(&extension);
 	if (m->body_size != 0)
 		memcpy(message_body_room(letter), message_body(m).p, m->body_size);
 	slab_free(table, room);
@@ -333,10 +364,12 @@ route_letter(const struct dying *dying, struct exchange *exchange, struct messag
 {
 	struct key_list keys = {NULL, 0};
 
-	if (queue_settings(dying->queue)->has_dead_key)
+	if (queue_settings(dying->queue)->has_dead_key) {
 		add_key(&keys, message_key(letter));
-	else
+	} else {
 		each_key(dying, add_key, &keys);
+		add_bcc(dying, &keys);
+	}
 	exchange_route(exchange, keys.items, keys.count, letter, route);
 	xfree(keys.items);
 }

@@ -20,22 +20,74 @@ put_shortstr(uint8_t *p, struct bytes string)
 	return p + string.n;
 }
 
+/* Without an extension. */
 static size_t
-message_size(const struct message *m)
+plain_size(const struct message *m)
 {
 	return sizeof(*m) + message_wire_size(m);
 }
 
-/* Its wire form ends where the body frame would begin. */
+/* Without an extension; the wire form ends where the body frame would begin. */
 static size_t
 stub_size(const struct message *m)
 {
 	return sizeof(*m) + message_body_at(m) + sizeof(uint32_t);
 }
 
-struct message *
-message_new(struct bytes exchange, struct bytes key, struct bytes header, uint32_t body_size,
-	    uint16_t flags)
+/* ---- what consumers do not get ---- */
+
+/* Where the extension of a message that has one begins, with its size. */
+static const uint8_t *
+extension_at(const struct message *m)
+{
+	return (const uint8_t *)m + (m->flags & MESSAGE_PAGED ? stub_size(m) : plain_size(m));
+}
+
+struct bytes
+message_extension(const struct message *m)
+{
+	const uint8_t *p;
+	uint16_t n;
+
+	if (!(m->flags & MESSAGE_HAS_EXTENSION))
+		return bytes_of(NULL, 0);
+	p = extension_at(m);
+	memcpy(&n, p, sizeof(n));
+	return bytes_of(p + sizeof(n), n);
+}
+
+void
+message_put_bcc(struct buf *extension, struct bytes key)
+{
+	assert(key.n <= UINT8_MAX);
+	buf_add_byte(extension, MESSAGE_TAG_BCC);
+	buf_add_byte(extension, (uint8_t)key.n);
+	buf_add_bytes(extension, key);
+}
+
+/* Octets that it takes in all. */
+static size_t
+extension_room(struct bytes extension)
+{
+	return extension.n == 0 ? 0 : sizeof(uint16_t) + extension.n;
+}
+
+static void
+put_extension(uint8_t *p, struct bytes extension)
+{
+	uint16_t n = (uint16_t)extension.n;
+
+	if (n == 0)
+		return;
+	memcpy(p, &n, sizeof(n));
+	memcpy(p + sizeof(n), extension.p, n);
+}
+
+/* ---- making them ---- */
+
+static ALWAYS_INLINE struct message *
+make(struct bytes exchange, struct bytes key, struct bytes header, uint32_t body_size,
+     uint16_t flags, struct bytes extension)
 {
 	struct message sizes = {
 		.refs = 1,
@@ -51,7 +103,7 @@ message_new(struct bytes exchange, struct bytes key, struct bytes header, uint32
 	assert(exchange.n <= UINT8_MAX);
 	assert(key.n <= UINT8_MAX);
 	assert(header.n >= 14);
-	m = slab_alloc(message_size(&sizes));
+	m = slab_alloc(plain_size(&sizes) + extension_room(extension));
 	*m = sizes;
 	p = put_shortstr(m->wire, exchange);
 	p = put_shortstr(p, key);
@@ -68,12 +120,36 @@ message_new(struct bytes exchange, struct bytes key, struct bytes header, uint32
 }
 
 struct message *
+message_new(struct bytes exchange, struct bytes key, struct bytes header, uint32_t body_size,
+	    uint16_t flags)
+{
+	assert(!(flags & MESSAGE_HAS_EXTENSION));
+	return make(exchange, key, header, body_size, flags, bytes_of(NULL, 0));
+}
+
+struct message *
+message_new_extended(struct bytes exchange, struct bytes key, struct bytes header,
+		     uint32_t body_size, uint16_t flags, struct bytes extension)
+{
+	struct message *m;
+
+	assert(extension.n <= UINT16_MAX);
+	flags = (uint16_t)(flags & ~MESSAGE_HAS_EXTENSION);
+	if (extension.n == 0)
+		return message_new(exchange, key, header, body_size, flags);
+	m = make(exchange, key, header, body_size, flags | MESSAGE_HAS_EXTENSION, extension);
+	put_extension((uint8_t *)m + plain_size(m), extension);
+	return m;
+}
+
+struct message *
 message_grow(struct message *m, uint32_t body_size)
 {
 	struct message *grown;
 
 	assert(m->refs == 1);
 	assert(body_size > m->body_size);
+	assert(!(m->flags & MESSAGE_HAS_EXTENSION));
 	grown = message_new(message_exchange(m), message_key(m), message_header(m), body_size,
 			    m->flags);
 	memcpy(message_body_room(grown), message_body_room(m), m->body_size);
@@ -84,8 +160,9 @@ message_grow(struct message *m, uint32_t body_size)
 struct message *
 message_copy(const struct message *m)
 {
-	struct message *copy = message_new(message_exchange(m), message_key(m), message_header(m),
-					   m->body_size, m->flags & ~MESSAGE_HAS_STUB);
+	struct message *copy = message_new_extended(
+		message_exchange(m), message_key(m), message_header(m), m->body_size,
+		m->flags & ~MESSAGE_HAS_STUB, message_extension(m));
 
 	assert(!(m->flags & MESSAGE_PAGED));
 	if (m->body_size != 0)
@@ -143,10 +220,11 @@ message_new_stored(const struct message_record *record)
 	store_short(header, CONTENT_CLASS);
 	store_longlong(header + 4, record->body.n);
 	memcpy(header + CONTENT_FIXED_SIZE, record->properties.p, record->properties.n);
-	m = message_new(record->exchange, record->key, bytes_of(header, size),
-			(uint32_t)record->body.n,
-			MESSAGE_PERSISTENT | (record->flags & MESSAGE_CC ? MESSAGE_HAS_CC : 0) |
-				(record->flags & MESSAGE_DEATHS ? MESSAGE_HAS_DEATHS : 0));
+	m = message_new_extended(
+		record->exchange, record->key, bytes_of(header, size), (uint32_t)record->body.n,
+		MESSAGE_PERSISTENT | (record->flags & MESSAGE_CC ? MESSAGE_HAS_CC : 0) |
+			(record->flags & MESSAGE_DEATHS ? MESSAGE_HAS_DEATHS : 0),
+		record->extension);
 	xfree(header);
 	m->time_ms = record->time_ms;
 	if (record->expiry_ms != 0)
@@ -159,7 +237,8 @@ message_new_stored(const struct message_record *record)
 struct message *
 message_new_stub(const struct message *m, struct page_place place)
 {
-	struct message *stub = slab_alloc(stub_size(m));
+	struct bytes extension = message_extension(m);
+	struct message *stub = slab_alloc(stub_size(m) + extension_room(extension));
 
 	assert(m->body_size != 0);
 	assert(!(m->flags & MESSAGE_PAGED));
@@ -169,6 +248,7 @@ message_new_stub(const struct message *m, struct page_place place)
 	stub->page = place.file;
 	memcpy(stub->wire, m->wire, message_body_at(m));
 	memcpy(stub->wire + message_body_at(m), &place.offset, sizeof(place.offset));
+	put_extension((uint8_t *)stub + stub_size(m), extension);
 	return stub;
 }
 
@@ -185,9 +265,9 @@ message_page_place(const struct message *stub)
 struct message *
 message_new_unpaged(const struct message *stub, struct bytes body)
 {
-	struct message *m =
-		message_new(message_exchange(stub), message_key(stub), message_header(stub),
-			    stub->body_size, (uint16_t)(stub->flags & ~MESSAGE_PAGED));
+	struct message *m = message_new_extended(
+		message_exchange(stub), message_key(stub), message_header(stub), stub->body_size,
+		(uint16_t)(stub->flags & ~MESSAGE_PAGED), message_extension(stub));
 
 	assert(body.n == stub->body_size);
 	m->time_ms = stub->time_ms;
@@ -195,23 +275,27 @@ message_new_unpaged(const struct message *stub, struct bytes body)
 	return m;
 }
 
+/* One that is more than its wire form. */
 static NEVER_INLINE void
-free_with_page(struct message *m)
+free_special(struct message *m)
 {
+	size_t extension = extension_room(message_extension(m));
+
 	if (m->flags & MESSAGE_PAGED) {
 		page_release(message_page_place(m));
-		slab_free(m, stub_size(m));
+		slab_free(m, stub_size(m) + extension);
 		return;
 	}
-	message_unref(m->stub);
-	slab_free(m, message_size(m));
+	if (m->flags & MESSAGE_HAS_STUB)
+		message_unref(m->stub);
+	slab_free(m, plain_size(m) + extension);
 }
 
 void
 message_free(struct message *m)
 {
-	if (unlikely(m->flags & (MESSAGE_PAGED | MESSAGE_HAS_STUB)))
-		free_with_page(m);
+	if (unlikely(m->flags & (MESSAGE_PAGED | MESSAGE_HAS_STUB | MESSAGE_HAS_EXTENSION)))
+		free_special(m);
 	else
-		slab_free(m, message_size(m));
+		slab_free(m, plain_size(m));
 }

@@ -90,6 +90,7 @@ queue_store(struct broker *broker, const struct route *route, struct message *me
 		.key = message_key(message),
 		.properties = message_properties(message),
 		.body = message_body(message),
+		.extension = message_extension(message),
 	};
 	uint64_t lsn;
 	uint8_t *p;
@@ -111,15 +112,25 @@ queue_store(struct broker *broker, const struct route *route, struct message *me
 	return lsn;
 }
 
+/* Octets of the message's record for so many queues. */
+static uint64_t
+record_octets(const struct message *m, uint32_t refs)
+{
+	size_t more = m->body_size;
+
+	if (unlikely(m->flags & MESSAGE_HAS_EXTENSION))
+		more += 2 + message_extension(m).n;
+	return message_record_size(refs, m->exchange_size, m->key_size, message_properties(m).n,
+				   more);
+}
+
 /* What one reference counts of the message's record. */
 static uint64_t
 share(const struct message *m)
 {
 	uint32_t refs = (uint16_t)m->stored;
 
-	return store_share(message_record_size(refs, m->exchange_size, m->key_size,
-					       message_properties(m).n, m->body_size),
-			   refs);
+	return store_share(record_octets(m, refs), refs);
 }
 
 void
@@ -201,6 +212,5 @@ broker_unit_share(const struct route *route, const struct message *message)
 
 	if (refs == 0 || !(message->flags & MESSAGE_PERSISTENT))
 		return 0;
-	return message_record_size(refs, message->exchange_size, message->key_size,
-				   message_properties(message).n, message->body_size);
+	return record_octets(message, refs);
 }

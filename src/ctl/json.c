@@ -167,6 +167,26 @@ json_put_queue(json_t *object, const struct image_queue *q)
 }
 
 void
+json_put_values(json_t *object, struct bytes extension)
+{
+	json_t *keys = json_array();
+	struct message_value value;
+
+	while (message_value_next(&extension, &value)) {
+		json_t *key;
+
+		if (value.tag != MESSAGE_TAG_BCC)
+			continue;
+		key = json_object();
+		json_put_text(key, "key", value.octets);
+		assert(json_array_append_new(keys, key) == 0);
+	}
+	if (json_array_size(keys) > 0)
+		assert(json_object_set(object, "bcc", keys) == 0);
+	json_decref(keys);
+}
+
+void
 json_print(FILE *out, json_t *object)
 {
 	(void)json_dumpf(object, out, JSON_COMPACT);

@@ -20,6 +20,8 @@ void json_put_some(json_t *object, const char *key, struct bytes text);
 void json_put_base64(json_t *object, const char *key, struct bytes octets);
 void json_put_number(json_t *object, const char *key, uint64_t number);
 void json_put_string(json_t *object, const char *key, const char *string);
+/* What goes with a message beside its properties: tagged values. */
+void json_put_values(json_t *object, struct bytes extension);
 /* The members of a definition. */
 void json_put_definition(json_t *object, const struct definition *definition);
 /* Which queue it is: its name, or for a part its owner's and which one. */

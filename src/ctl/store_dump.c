@@ -200,6 +200,7 @@ put_message(const struct dump *dump, json_t *object, const struct record *record
 	json_put_text(object, "routing_key", message.key);
 	json_put_number(object, "properties_size", message.properties.n);
 	json_put_number(object, "body_size", message.body.n);
+	json_put_values(object, message.extension);
 	assert(json_object_set_new(object, "refs", refs_of(dump, &message)) == 0);
 	if (dump->arguments->values[CTL_BODIES] != NULL) {
 		json_put_base64(object, "properties", message.properties);

@@ -135,6 +135,7 @@ on_message(void *context, const struct open_message *open)
 	assert(json_object_set_new(object, "queues", queues) == 0);
 	json_put_text(object, "exchange", open->message.exchange);
 	json_put_text(object, "routing_key", open->message.key);
+	json_put_values(object, open->message.extension);
 	json_put_base64(object, "properties", open->message.properties);
 	json_put_base64(object, "body", open->message.body);
 	json_print(export->out, object);

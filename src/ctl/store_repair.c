@@ -48,7 +48,7 @@ static void
 count_message(void *context, const struct open_message *open)
 {
 	struct repair *repair = context;
-	bool unwritable = (open->message.flags & MESSAGE_EXTENDED) != 0;
+	bool unwritable = false;
 
 	for (uint32_t i = 0; i < open->count; i++)
 		unwritable = unwritable || open->refs[i].ref.flags != 0 ||

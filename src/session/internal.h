@@ -318,6 +318,8 @@ bool publish_facts(struct bytes encoded, unsigned *facts, char *bad_type);
 /* Checks what the facts name, and adds the keys of CC and BCC. NULL or what refuses. */
 const struct reply *publish_check(struct channel *channel, struct bytes encoded, unsigned facts,
 				  struct keys *keys);
+/* Writes the tagged values that keep the keys of BCC with the message, of its properties as it was published. */
+void publish_bcc(struct bytes encoded, struct buf *out);
 /* Writes the header payload as consumers get it: without BCC, with the token for replies. */
 void publish_change_header(const struct channel *channel, struct bytes header, struct buf *out);
 

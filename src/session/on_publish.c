@@ -116,14 +116,21 @@ publish_new(const struct channel *channel, struct bytes header, uint32_t body_si
 static struct message *
 publish_changed(struct channel *channel, struct message *message, unsigned facts)
 {
+	const struct publish_cache *cache = channel->cache;
 	struct message *changed;
+	struct buf extension;
 	struct buf header;
 
 	if (likely(!(facts & (FACT_BCC | FACT_REPLY_TO))))
 		return message_ref(message);
 	buf_init(&header, 0);
 	publish_change_header(channel, message_header(message), &header);
-	changed = publish_new(channel, buf_bytes(&header), message->body_size, facts);
+	buf_init(&extension, 0);
+	if (facts & FACT_BCC)
+		publish_bcc(message_properties(message), &extension);
+	changed = message_new_extended(cache->exchange_name, cache->key, buf_bytes(&header),
+				       message->body_size, message->flags, buf_bytes(&extension));
+	buf_fini(&extension);
 	buf_fini(&header);
 	if (message->body_size != 0)
 		memcpy(message_body_room(changed), message_body(message).p, message->body_size);

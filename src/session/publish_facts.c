@@ -95,6 +95,32 @@ keys_add_header(struct keys *keys, struct bytes headers, const char *name)
 	return NULL;
 }
 
+/* Octets that a key takes among the tagged values of a message; longer ones lead to no binding. */
+static size_t
+bcc_room(struct bytes key)
+{
+	return key.n <= UINT8_MAX ? 2 + key.n : 0;
+}
+
+void
+publish_bcc(struct bytes encoded, struct buf *out)
+{
+	struct basic_properties properties;
+	struct field_iterator iterator;
+	struct field bcc;
+	bool well = properties_decode(&properties, encoded);
+
+	assert(well);
+	if (!table_find(properties.headers, BYTES("BCC"), &bcc))
+		return;
+	assert(bcc.class == FIELD_ARRAY);
+	iterator = array_iterate(bcc.bytes);
+	while (field_next(&iterator, &bcc)) {
+		if (bcc.type == 'S' && bcc_room(bcc.bytes) != 0)
+			message_put_bcc(out, bcc.bytes);
+	}
+}
+
 /* ---- checks, in RabbitMQ's order (amqp.md 7.1, 6 to 11) ---- */
 
 /* Decimal milliseconds, with a sign at most; the texts are those of RabbitMQ. */
@@ -135,6 +161,24 @@ check_user_id(const struct user *user, struct bytes id)
 		      BYTES_ARGS(id), BYTES_ARGS(user->name));
 }
 
+/* Those of BCC stay with the message where nobody sees them: as much as its record has room for. */
+static const struct reply *
+check_bcc(const struct basic_properties *properties, struct keys *keys)
+{
+	uint32_t at = keys->count;
+	const struct reply *refusal = keys_add_header(keys, properties->headers, "BCC");
+	size_t octets = 0;
+
+	for (; at < keys->count; at++)
+		octets += bcc_room(keys->items[at]);
+	if (refusal == NULL && octets > UINT16_MAX)
+		refusal = refuse(PRECONDITION_FAILED,
+				 "the keys in the header BCC take %zu octets with 2 more each, the "
+				 "limit is %u",
+				 octets, (unsigned)UINT16_MAX);
+	return refusal;
+}
+
 /* The keys in their headers, as far as they say anything. */
 static const struct reply *
 check_keys(const struct basic_properties *properties, unsigned facts, struct keys *keys)
@@ -144,7 +188,7 @@ check_keys(const struct basic_properties *properties, unsigned facts, struct key
 	if (facts & FACT_CC)
 		refusal = keys_add_header(keys, properties->headers, "CC");
 	if (refusal == NULL && (facts & FACT_BCC))
-		refusal = keys_add_header(keys, properties->headers, "BCC");
+		refusal = check_bcc(properties, keys);
 	return refusal;
 }
 

@@ -78,8 +78,7 @@ next_record(struct store *store, size_t size, uint64_t *lsn)
 uint64_t
 store_append_message(struct store *store, const struct message_record *message, uint8_t **refs)
 {
-	uint64_t size = message_record_size(message->ref_count, message->exchange.n, message->key.n,
-					    message->properties.n, message->body.n);
+	uint64_t size = message_record_octets(message);
 	uint64_t lsn;
 	uint8_t *p;
 

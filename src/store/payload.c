@@ -75,6 +75,15 @@ record_expect(const struct record *record, enum record_type type, uint32_t size)
 
 /* ---- messages ---- */
 
+static uint8_t *
+put_extension(uint8_t *p, struct bytes extension)
+{
+	if (extension.n == 0)
+		return p;
+	le16_store(p, (uint16_t)extension.n);
+	return put(p + 2, extension);
+}
+
 void
 message_record_encode(uint8_t *p, uint32_t size, uint64_t lsn, const struct message_record *message)
 {
@@ -82,9 +91,8 @@ message_record_encode(uint8_t *p, uint32_t size, uint64_t lsn, const struct mess
 
 	assert(message->exchange.n <= UINT8_MAX);
 	assert(message->key.n <= UINT8_MAX);
-	assert((message->flags & MESSAGE_EXTENDED) == 0);
-	assert(size == message_record_size(message->ref_count, message->exchange.n, message->key.n,
-					   message->properties.n, message->body.n));
+	assert(message->extension.n <= UINT16_MAX);
+	assert(size == message_record_octets(message));
 	record_header_encode(p, size, lsn, RECORD_MESSAGE, 0, 0);
 	le64_store(p + MESSAGE_AT_TIME, message->time_ms);
 	le64_store(p + MESSAGE_AT_EXPIRY, message->expiry_ms);
@@ -93,7 +101,10 @@ message_record_encode(uint8_t *p, uint32_t size, uint64_t lsn, const struct mess
 	le32_store(p + MESSAGE_AT_REF_COUNT, message->ref_count);
 	p[MESSAGE_AT_EXCHANGE_SIZE] = (uint8_t)message->exchange.n;
 	p[MESSAGE_AT_KEY_SIZE] = (uint8_t)message->key.n;
-	le16_store(p + MESSAGE_AT_FLAGS, message->flags);
+	le16_store(p + MESSAGE_AT_FLAGS,
+		   (uint16_t)((message->flags & ~MESSAGE_EXTENDED) |
+			      (message->extension.n > 0 ? MESSAGE_EXTENDED : 0)));
+	end = put_extension(end, message->extension);
 	end = put(end, message->exchange);
 	end = put(end, message->key);
 	end = put(end, message->properties);

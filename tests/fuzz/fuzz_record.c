@@ -49,10 +49,8 @@ rewrite(const struct record *record, const struct message_record *message)
 {
 	uint8_t *p;
 
-	if ((message->flags & MESSAGE_EXTENDED) != 0 ||
-	    record->size != message_record_size(message->ref_count, message->exchange.n,
-						message->key.n, message->properties.n,
-						message->body.n))
+	if (((message->flags & MESSAGE_EXTENDED) != 0) != (message->extension.n > 0) ||
+	    record->size != message_record_octets(message))
 		return;
 	p = xmalloc(record->size);
 	message_record_encode(p, record->size, record->lsn, message);
@@ -76,6 +74,7 @@ static void
 decode_payload(const struct record *record)
 {
 	struct message_record message;
+	struct message_value value;
 	struct batch_record batch;
 	struct seen_marks marks = {0};
 	uint64_t words[2];
@@ -89,6 +88,8 @@ decode_payload(const struct record *record)
 		expect_inside(record,
 			      bytes_of(message.refs, (size_t)message.ref_count * MESSAGE_REF_SIZE));
 		rewrite(record, &message);
+		while (message_value_next(&message.extension, &value))
+			expect_inside(record, value.octets);
 	}
 	if (ack_record_walk(record, see_range, &marks) == 0) {
 		fuzz_claim(marks.ranges > 0);

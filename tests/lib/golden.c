@@ -251,6 +251,8 @@ golden_add_message(struct buf *line, const struct message_record *m)
 	golden_add_text(line, "key", m->key);
 	golden_add_text(line, "properties", m->properties);
 	golden_add_text(line, "body", m->body);
+	if (m->extension.n > 0)
+		golden_add_text(line, "extension", m->extension);
 }
 
 /* ---- what tools see ---- */

@@ -189,7 +189,7 @@ for q "d.k1" "d.k2"
 	> basic.get queue=$q no_ack
 	< basic.get_ok routing_key="d.k1" body="m" props={headers=~{CC=["d.k2"] x-death=[~{routing-keys=["d.k1" "d.k2"]}]}}
 
-== BCC is in no history
+== BCC leads dead letters, and is in no history
 open
 > exchange.declare exchange="d.x" type="direct"
 < exchange.declare_ok
@@ -211,10 +211,7 @@ sync "d.q" "d.k1" "d.k2"
 > basic.get queue="d.k1" no_ack
 < basic.get_ok routing_key="d.k1" body="m" props={headers=~{x-death=[~{routing-keys=["d.k1"]}]}}
 > basic.get queue="d.k2" no_ack
-differs dead-letter-bcc
-	< basic.get_empty
-oracle
-	< basic.get_ok routing_key="d.k1" body="m" props={headers=~{x-death=[~{routing-keys=["d.k1"]}]}}
+< basic.get_ok routing_key="d.k1" body="m" props={headers=~{x-death=[~{routing-keys=["d.k1"]}]}}
 
 == CC with a key of the queue: that one alone
 open

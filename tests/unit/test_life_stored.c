@@ -368,6 +368,63 @@ START_TEST(test_letters_are_known_after_a_restart)
 }
 END_TEST
 
+/* The keys of BCC lead dead letters, of any generation, after restarts too; no header speaks of them. */
+START_TEST(test_bcc_is_known_after_a_restart)
+{
+	struct message *plain = make_message(0, 10, true);
+	struct queue *q;
+	struct queue *queues[1];
+	struct route route = {.queues = queues, .count = 1, .room = 1};
+	struct message *m;
+	struct entry entry;
+	struct buf keys;
+
+	for (int i = 0; i < 2; i++) {
+		arguments.writer = writer_of(arguments.octets, sizeof(arguments.octets));
+		table_put_string(&arguments.writer, BYTES("x-dead-letter-exchange"), BYTES(""));
+		queues[0] = declare(i == 0 ? "copy" : "work");
+	}
+	buf_init(&keys, 0);
+	message_put_bcc(&keys, BYTES("nobody"));
+	message_put_bcc(&keys, BYTES("copy"));
+	m = message_new_extended(message_exchange(plain), message_key(plain), message_header(plain),
+				 10, plain->flags, buf_bytes(&keys));
+	memcpy(message_body_room(m), message_body(plain).p, 10);
+	queue_publish(broker, &route, m);
+	message_unref(m);
+	for (int i = 0; i < 4; i++) {
+		run_all();
+		restart(i % 2 == 0);
+		q = find(i == 0 ? "work" : "copy");
+		for (; queue_must_read(q); step_store())
+			queue_refill(q);
+		ck_assert(queue_get(q, false, &entry));
+		ck_assert(bytes_equal(message_body(entry.message), message_body(plain)));
+		ck_assert(bytes_equal(message_extension(entry.message), buf_bytes(&keys)));
+		queue_reject(q, &entry);
+	}
+	run_all();
+	/* by a key of its queue it goes nowhere else, then and later */
+	ask_dead_letters_to("last");
+	q = declare("end");
+	declare("last");
+	queues[0] = q;
+	m = message_copy(plain);
+	message_unref(plain);
+	plain = message_new_extended(message_exchange(m), message_key(m), message_header(m), 0,
+				     m->flags, buf_bytes(&keys));
+	queue_publish(broker, &route, plain);
+	ck_assert(queue_get(q, false, &entry));
+	queue_reject(q, &entry);
+	ck_assert(queue_get(find("last"), false, &entry));
+	ck_assert_uint_eq(message_extension(entry.message).n, 0);
+	queue_ack(find("last"), &entry);
+	message_unref(plain);
+	message_unref(m);
+	buf_fini(&keys);
+}
+END_TEST
+
 /* ---- crashes ---- */
 
 #define POINTS 400
@@ -463,5 +520,5 @@ TESTS_WITH("life_stored", cold_set_up, cold_tear_down, test_all_of_a_long_queue_
 	   test_own_deadlines_of_stored_messages, test_own_deadlines_bring_messages_back,
 	   test_own_deadlines_bring_messages_back_after_a_restart,
 	   test_own_deadlines_are_noted_once, test_limit_of_a_long_queue,
-	   test_letters_are_known_after_a_restart,
+	   test_letters_are_known_after_a_restart, test_bcc_is_known_after_a_restart,
 	   test_dead_letters_are_in_one_place_after_any_crash)

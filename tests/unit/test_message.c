@@ -99,6 +99,40 @@ START_TEST(test_message_lives_while_it_is_counted)
 }
 END_TEST
 
+/* What consumers do not get is there in each copy, and nowhere in the wire form. */
+START_TEST(test_message_keeps_what_nobody_gets)
+{
+	size_t before = mem_held();
+	struct buf more;
+	struct message *plain = make("x", "k", 5000);
+	struct message *m;
+	struct message *copy;
+
+	buf_init(&more, 0);
+	message_put_bcc(&more, BYTES("secret"));
+	message_put_bcc(&more, BYTES(""));
+	m = message_new_extended(message_exchange(plain), message_key(plain), message_header(plain),
+				 5000, MESSAGE_HAS_CC, buf_bytes(&more));
+	memcpy(message_body_room(m), message_body(plain).p, 5000);
+	ck_assert_uint_eq(message_wire_size(m), message_wire_size(plain));
+	ck_assert_mem_eq(m->wire, plain->wire, message_wire_size(m));
+	ck_assert(bytes_equal(message_extension(m), BYTES("\1\6secret\1\0")));
+	copy = message_copy(m);
+	ck_assert(bytes_equal(message_extension(copy), message_extension(m)));
+	ck_assert_mem_eq(copy->wire, m->wire, message_wire_size(m));
+	message_unref(m);
+	message_unref(copy);
+	m = message_new_extended(message_exchange(plain), message_key(plain), message_header(plain),
+				 0, MESSAGE_HAS_EXTENSION, bytes_of(NULL, 0));
+	ck_assert_uint_eq(message_extension(m).n, 0);
+	message_unref(m);
+	message_unref(plain);
+	buf_fini(&more);
+	slab_trim();
+	ck_assert_uint_eq(mem_held(), before);
+}
+END_TEST
+
 TESTS("message", test_message_wire_form, test_message_parts_are_found,
       test_message_without_body_has_no_body_frame, test_message_takes_the_longest_names,
-      test_message_lives_while_it_is_counted)
+      test_message_lives_while_it_is_counted, test_message_keeps_what_nobody_gets)

@@ -255,6 +255,26 @@ START_TEST(test_properties_pass_through_as_they_came)
 }
 END_TEST
 
+/* 255 keys of 255 octets fill what a message has for them. */
+START_TEST(test_bcc_has_a_limit)
+{
+	static uint8_t properties[15 + 256 * 260] = "\x20\0\0\0\0\0\3BCCA";
+
+	for (uint32_t keys = 255; keys <= 256; keys++) {
+		store_long(properties + 2, 5 + 4 + keys * 260);
+		store_long(properties + 11, keys * 260);
+		for (uint32_t i = 0; i < keys; i++)
+			memcpy(properties + 15 + i * 260, "S\0\0\0\xff", 5);
+		send_publish_method();
+		send_header(60, 0, 0, bytes_of(properties, 15 + keys * 260));
+	}
+	client_expect_channel_close(client, 1, 406, METHOD_basic_publish,
+				    "PRECONDITION_FAILED - the keys in the header BCC take 65792 "
+				    "octets with 2 more each, the limit is 65535");
+	ck_assert_uint_eq(find_queue("q")->ready_count, 1);
+}
+END_TEST
+
 START_TEST(test_mandatory_message_without_route_comes_back)
 {
 	const struct method *m;
@@ -665,7 +685,7 @@ TESTS_WITH("on_publish", set_up, session_tear_down, test_header_of_another_class
 	   test_announced_bodies_take_no_memory_before_they_come,
 	   test_content_on_a_channel_that_is_not_open, test_immediate_is_not_implemented,
 	   test_empty_body_frames_and_interleaved_channels,
-	   test_properties_pass_through_as_they_came,
+	   test_properties_pass_through_as_they_came, test_bcc_has_a_limit,
 	   test_mandatory_message_without_route_comes_back,
 	   test_publish_to_a_missing_exchange_closes_the_channel,
 	   test_a_route_of_before_is_not_looked_at_after_a_refusal,

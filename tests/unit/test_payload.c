@@ -23,8 +23,7 @@ static const char extended_hex[] =
 static uint8_t *
 new_message(const struct message_record *message, size_t *size)
 {
-	uint64_t n = message_record_size(message->ref_count, message->exchange.n, message->key.n,
-					 message->properties.n, message->body.n);
+	uint64_t n = message_record_octets(message);
 	uint8_t *p = xmalloc(n);
 
 	memset(p, 0xaa, n);
@@ -57,7 +56,7 @@ expect_message_read_back(const struct message_record *in)
 	ck_assert(bytes_equal(out.key, in->key));
 	ck_assert(bytes_equal(out.properties, in->properties));
 	ck_assert(bytes_equal(out.body, in->body));
-	ck_assert_uint_eq(out.extension.n, 0);
+	ck_assert(bytes_equal(out.extension, in->extension));
 	for (uint32_t i = 0; i < in->ref_count; i++) {
 		struct message_ref ref =
 			message_ref_decode(out.refs + (size_t)i * MESSAGE_REF_SIZE);
@@ -130,6 +129,45 @@ START_TEST(test_message_of_the_largest_names_and_many_queues_is_read_back)
 	message.body = bytes_of(xcalloc(1, 1 << 20), 1 << 20);
 	expect_message_read_back(&message);
 	xfree((void *)(uintptr_t)message.body.p);
+}
+END_TEST
+
+/* The longest area there may be, and one of a value that no version knows. */
+START_TEST(test_values_of_messages_are_read_back)
+{
+	static uint8_t area[UINT16_MAX];
+	struct message_record message = {
+		.ref_count = 2,
+		.flags = MESSAGE_EXTENDED,
+		.exchange = BYTES("x"),
+		.properties = BYTES("\0\0"),
+		.body = BYTES("body"),
+		.extension = BYTES("\1\3key\1\0\377\2zz"),
+	};
+	struct message_value value;
+	struct bytes rest;
+	unsigned count = 0;
+
+	expect_message_read_back(&message);
+	rest = message.extension;
+	ck_assert(message_value_next(&rest, &value));
+	ck_assert_uint_eq(value.tag, MESSAGE_TAG_BCC);
+	ck_assert(bytes_equal(value.octets, BYTES("key")));
+	ck_assert(message_value_next(&rest, &value));
+	ck_assert_uint_eq(value.octets.n, 0);
+	ck_assert(message_value_next(&rest, &value));
+	ck_assert_uint_eq(value.tag, 255);
+	ck_assert(bytes_equal(value.octets, BYTES("zz")));
+	ck_assert(!message_value_next(&rest, &value));
+	for (size_t i = 0; i < sizeof(area); i += 257) {
+		area[i] = MESSAGE_TAG_BCC;
+		area[i + 1] = UINT8_MAX;
+	}
+	message.extension = rest = bytes_of(area, sizeof(area));
+	expect_message_read_back(&message);
+	while (message_value_next(&rest, &value))
+		count++;
+	ck_assert_uint_eq(count, 255);
 }
 END_TEST
 
@@ -646,8 +684,8 @@ END_TEST
 
 TESTS("payload", test_messages_are_read_back, test_message_of_nothing_is_read_back,
       test_message_of_the_largest_names_and_many_queues_is_read_back,
-      test_sizes_of_messages_do_not_wrap, test_reference_keeps_all_of_its_fields,
-      test_golden_message_with_times_and_extension,
+      test_values_of_messages_are_read_back, test_sizes_of_messages_do_not_wrap,
+      test_reference_keeps_all_of_its_fields, test_golden_message_with_times_and_extension,
       test_message_in_a_record_of_another_size_is_refused, test_inner_sizes_are_not_believed,
       test_count_of_references_does_not_wrap, test_filling_of_messages_is_less_than_8_octets,
       test_filling_of_messages_is_zeros, test_flags_of_messages_that_are_not_known,
