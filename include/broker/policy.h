@@ -24,6 +24,11 @@ struct policy_spec {
 /* NULL, or what is wrong, in RabbitMQ's words; it puts "Validation failed\n\n" before these and a line
  * feed behind. The text is cut at a length, and valid until the next call. */
 const char *policy_check(enum policy_kind kind, const struct policy_spec *spec);
+/* The same for what the pattern would cost with the names that there are, of a spec that passed policy_check(): a
+ * pattern of nested repetitions could stop the broker for long. Whoever takes a policy from a user asks this too;
+ * one that was taken once is not asked for again. With a name that is declared later such a pattern counts as not
+ * matching, which is logged. */
+const char *policy_check_cost(const struct vhost *vhost, const struct policy_spec *spec);
 /* Sets it, in the place of one of that name; the spec must have passed policy_check(). */
 struct policy *policy_put(struct vhost *vhost, enum policy_kind kind,
 			  const struct policy_spec *spec);

@@ -16,6 +16,17 @@
 #include "util/log.h"
 #include "util/owned.h"
 
+#include <stdio.h>
+
+/* What a pattern may take to be matched with one name; a name that it would take more for does not match. Sane ones
+ * take some dozens. */
+#define STEPS_PER_NAME 1000
+/* What it may take with all names that there are when it is set: so many, and so many more for each. It is
+ * matched with all of them once more then, so this bounds how long that stops the broker. */
+#define STEPS_AT_ONCE 100000
+#define STEPS_AT_ONCE_PER_NAME 100
+#define PATTERN_SHOWN 300
+
 #define OBJECT_QUEUE (OBJECT_CLASSIC | OBJECT_QUORUM | OBJECT_STREAM)
 
 static const struct {
@@ -61,10 +72,29 @@ outranks(const struct policy *a, const struct policy *b)
 	return bytes_compare(a->name, b->name) < 0;
 }
 
+/* What of a pattern is shown: it may be long. */
+static struct bytes
+shown(struct bytes pattern)
+{
+	return bytes_of(pattern.p, min_u64(pattern.n, PATTERN_SHOWN));
+}
+
 static bool
 applies(const struct policy *policy, enum policy_object object, struct bytes name)
 {
-	return (policy->objects & object) != 0 && regex_matches(policy->regex, name);
+	uint64_t steps = STEPS_PER_NAME;
+	enum regex_result result;
+
+	if (!(policy->objects & object))
+		return false;
+	result = regex_match(policy->regex, name, &steps);
+	if (unlikely(result == REGEX_GAVE_UP))
+		log_warn(
+			"A pattern takes too many steps with a name, so the policy does not apply: "
+			"policy=%.*s vhost=%.*s pattern=%.*s name=%.*s",
+			BYTES_ARGS(policy->name), BYTES_ARGS(policy->vhost->name),
+			BYTES_ARGS(policy->pattern), BYTES_ARGS(name));
+	return result == REGEX_YES;
 }
 
 static const struct policy *
@@ -194,6 +224,66 @@ apply_change(const struct change *change)
 		if (choose(change, object_of(q), q->name, policies))
 			queue_settings_update(q, policies);
 	}
+}
+
+/* ---- what a pattern costs ---- */
+
+/* A pattern that is tried with all names. */
+struct trial {
+	struct regex *regex; // owns
+	uint64_t steps;	     // that are left
+	bool too_much;	     // it takes too many steps
+	struct bytes name;   // borrows; the one with which it does
+};
+
+static bool
+try_name(struct trial *trial, struct bytes name)
+{
+	uint64_t steps = min_u64(STEPS_PER_NAME, trial->steps);
+	uint64_t given = steps;
+
+	trial->too_much = regex_match(trial->regex, name, &steps) == REGEX_GAVE_UP;
+	trial->name = name;
+	trial->steps -= given - steps;
+	return !trial->too_much;
+}
+
+static void
+try_all(struct trial *trial, const struct vhost *vhost)
+{
+	const struct exchange *exchange;
+	const struct queue *q;
+
+	map_for_each (&vhost->exchanges, exchange, const struct exchange, node) {
+		if (!try_name(trial, exchange->name))
+			return;
+	}
+	map_for_each (&vhost->queues, q, const struct queue, node) {
+		if (!try_name(trial, q->name))
+			return;
+	}
+}
+
+const char *
+policy_check_cost(const struct vhost *vhost, const struct policy_spec *spec)
+{
+	static char text[1024];
+	uint64_t names = vhost->exchanges.count + vhost->queues.count;
+	struct trial trial = {
+		.regex = regex_new(spec->pattern, text, sizeof(text)),
+		.steps = STEPS_AT_ONCE + STEPS_AT_ONCE_PER_NAME * names,
+	};
+
+	assert(trial.regex != NULL);
+	try_all(&trial, vhost);
+	regex_free(&trial.regex);
+	if (!trial.too_much)
+		return NULL;
+	(void)snprintf(text, sizeof(text),
+		       "pattern '%.*s' takes too many steps to be matched with the names in the "
+		       "vhost, as with '%.*s': write it without nested repetitions",
+		       BYTES_ARGS(shown(spec->pattern)), BYTES_ARGS(trial.name));
+	return text;
 }
 
 /* ---- life ---- */

@@ -5,8 +5,9 @@
  *
  * Bytes are matched, not characters, as Erlang's re does without options. The limits bound the
  * steps, the depth and the memory of one match; they allow anything a sane pattern does with a name
- * and end the others within a few milliseconds. Broker thread: all patterns share the memory to
- * match in.
+ * and end the others within a few milliseconds. PCRE2's own limit on steps begins anew with each place
+ * where a match may begin, so they are counted here, by callouts before each item. Broker thread: all
+ * patterns share the memory to match in.
  */
 #include "util/regex.h"
 
@@ -48,6 +49,18 @@ make_contexts(void)
 	pcre2_set_heap_limit(match_context, MATCH_HEAP_MAX_KIB);
 }
 
+static int
+count_step(pcre2_callout_block *block, void *context)
+{
+	uint64_t *steps = context;
+
+	(void)block;
+	if (*steps == 0)
+		return PCRE2_ERROR_CALLOUT;
+	--*steps;
+	return 0;
+}
+
 struct regex *
 regex_new(struct bytes pattern, char *error, size_t room)
 {
@@ -60,7 +73,8 @@ regex_new(struct bytes pattern, char *error, size_t room)
 
 	assert_thread(THREAD_BROKER);
 	make_contexts();
-	code = pcre2_compile(text, pattern.n, 0, &number, &offset, compile_context);
+	code = pcre2_compile(text, pattern.n, PCRE2_AUTO_CALLOUT, &number, &offset,
+			     compile_context);
 	if (code == NULL) {
 		pcre2_get_error_message(number, reason, sizeof(reason));
 		snprintf(error, room, "%s at offset %zu", (char *)reason, offset);
@@ -81,14 +95,33 @@ regex_free(struct regex **regex)
 	*regex = NULL;
 }
 
+/* What PCRE2 says. */
+static int
+match(const struct regex *regex, struct bytes subject, uint64_t *steps)
+{
+	PCRE2_SPTR text = subject.n != 0 ? subject.p : (PCRE2_SPTR) "";
+
+	assert_thread(THREAD_BROKER);
+	pcre2_set_callout(match_context, count_step, steps);
+	return pcre2_match(regex->code, text, subject.n, 0, 0, match_data, match_context);
+}
+
+enum regex_result
+regex_match(const struct regex *regex, struct bytes subject, uint64_t *steps)
+{
+	int result = match(regex, subject, steps);
+
+	if (result >= 0)
+		return REGEX_YES;
+	return result == PCRE2_ERROR_NOMATCH ? REGEX_NO : REGEX_GAVE_UP;
+}
+
 bool
 regex_matches(const struct regex *regex, struct bytes subject)
 {
-	PCRE2_SPTR text = subject.n != 0 ? subject.p : (PCRE2_SPTR) "";
-	int result;
+	uint64_t steps = MATCH_STEPS_MAX;
+	int result = match(regex, subject, &steps);
 
-	assert_thread(THREAD_BROKER);
-	result = pcre2_match(regex->code, text, subject.n, 0, 0, match_data, match_context);
 	if (result < 0 && result != PCRE2_ERROR_NOMATCH)
 		log_warn("A regular expression hit a limit and counts as not matching: "
 			 "subject=%.*s pcre_error=%d",

@@ -85,6 +85,44 @@ START_TEST(test_runaway_pattern_ends_as_no_match)
 }
 END_TEST
 
+static enum regex_result
+match_in(const char *pattern, const char *subject, uint64_t *steps)
+{
+	char error[200] = "";
+	struct regex *regex = regex_new(bytes_str(pattern), error, sizeof(error));
+	enum regex_result result;
+
+	ck_assert_msg(regex != NULL, "%s", error);
+	result = regex_match(regex, bytes_str(subject), steps);
+	regex_free(&regex);
+	return result;
+}
+
+/* Wherever a match could begin, the steps are those of all. */
+START_TEST(test_steps_are_counted)
+{
+	char subject[256];
+	uint64_t steps = 100;
+
+	log_set_level(LOG_NONE);
+	ck_assert_int_eq(match_in("^(foo|bar)\\..*\\.eu$", "bar.orders.eu", &steps), REGEX_YES);
+	ck_assert_uint_lt(steps, 100);
+	ck_assert_uint_gt(steps, 50);
+	ck_assert_int_eq(match_in("^q[0-9]$", "q", &steps), REGEX_NO);
+	steps = 1000;
+	memset(subject, 'a', 254);
+	subject[254] = '!';
+	subject[255] = '\0';
+	ck_assert_int_eq(match_in("(a+)+$", subject, &steps), REGEX_GAVE_UP);
+	ck_assert_uint_eq(steps, 0);
+	/* some hundred steps from each place: PCRE2's limit is never met */
+	steps = 10000;
+	ck_assert_int_eq(match_in("a?a?a?a?a?a?(?<=b)!", subject, &steps), REGEX_GAVE_UP);
+	ck_assert_uint_eq(steps, 0);
+	ck_assert_int_eq(match_in("a", subject, &steps), REGEX_GAVE_UP);
+}
+END_TEST
+
 START_TEST(test_free_of_null)
 {
 	struct regex *none = NULL;
@@ -95,4 +133,4 @@ END_TEST
 
 TESTS("regex", test_unanchored_and_case_sensitive, test_what_users_write,
       test_bad_pattern_says_why_and_where, test_too_long_a_pattern_is_refused,
-      test_runaway_pattern_ends_as_no_match, test_free_of_null)
+      test_runaway_pattern_ends_as_no_match, test_steps_are_counted, test_free_of_null)
