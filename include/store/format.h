@@ -269,8 +269,8 @@ enum checkpoint_section {
 
 /*
  * A segment that takes no more records has a footer: from the next multiple of 4,096 behind its last batch
- * sections as in checkpoints, ENTRIES and RUNS, and as the last octets of the file the trailer, which is
- * written once the sections are synced. It counts only with the id and the salt of the segment's header,
+ * sections as in checkpoints, ENTRIES, TIMED and RUNS, and as the last octets of the file the trailer, which
+ * is written once the sections are synced. It counts only with the id and the salt of the segment's header,
  * so that the octets of another file, or of this one before a merge, are never taken for its footer.
  * Without a valid trailer the segment is read from front to back and gets a new one. A merged segment
  * (generation 1 and up) has records one behind the other in place of batches; the trailer says where they
@@ -296,6 +296,8 @@ enum footer_section {
 	SECTION_RUNS = 16,
 	SECTION_ENTRIES = 17
 };
+
+#define SECTION_TIMED (SECTION_SKIPPABLE | 18) // a footer of an older version has none
 
 /*
  * A run: up to FOOTER_RUN_ENTRIES messages of one queue and priority; runs stand in the order of queue,
@@ -326,6 +328,38 @@ enum footer_entry_flag {
 	ENTRY_DUE = 4	    // it is not ready in this queue before a time
 };
 
+/*
+ * TIMED: the references of the segment that have a time, settled or not, by time, queue id and qseq, each once.
+ * The time is that of REF_DUE, else that of REF_DEADLINE, else the message's expiry. First a head, then pieces of
+ * TIMED_PIECE_ITEMS items, the last one of fewer: a header and those. So the place of each piece is known, each
+ * is proved by itself, and who has read one knows when the next one matters. Checks are salted as a record's.
+ */
+#define TIMED_HEAD_SIZE 16
+#define TIMED_PIECE_HEADER_SIZE 16
+#define TIMED_PIECE_ITEMS 256
+#define TIMED_ITEM_SIZE 32
+
+enum timed_head_offset {
+	TIMED_HEAD_AT_FIRST = 0, // u64, time of the first item; all ones: there is none
+	TIMED_HEAD_AT_COUNT = 8, // u32, items
+	TIMED_HEAD_AT_CHECK = 12 // u32, CRC32C of all before ^ salt
+};
+
+enum timed_piece_offset {
+	TIMED_PIECE_AT_NEXT =
+		0, // u64, time of the first item of the piece behind; all ones: there is none
+	TIMED_PIECE_AT_COUNT = 8, // u32, items
+	TIMED_PIECE_AT_CHECK = 12 // u32, CRC32C of all before and of the items ^ salt
+};
+
+enum timed_item_offset {
+	TIMED_AT_TIME = 0,   // u64, ms since 1970
+	TIMED_AT_QUEUE = 8,  // u64, queue id
+	TIMED_AT_QSEQ = 16,  // u64
+	TIMED_AT_SHARE = 24, // u32, octets of the record divided by its references
+	TIMED_AT_BODY = 28   // u32, octets of the body
+};
+
 /* ---- page files: bodies behind each other, each with a header ---- */
 
 #define PAGE_HEADER_SIZE 8
@@ -337,6 +371,7 @@ enum page_offset {
 };
 
 _Static_assert(RUN_AT_CHECK + 4 == FOOTER_RUN_SIZE, "the run is full");
+_Static_assert(TIMED_AT_BODY + 4 == TIMED_ITEM_SIZE, "the item is full");
 _Static_assert(TRAILER_AT_CRC + 4 == TRAILER_SIZE, "the check is the trailer's end");
 _Static_assert(BATCH_AT_TERM == RECORD_HEADER_SIZE, "the payload follows the header");
 _Static_assert(BATCH_AT_STABLE + 8 == BATCH_SIZE, "the batch record is full");

@@ -178,7 +178,8 @@ struct message_record {
 	uint64_t time_ms;
 	uint64_t expiry_ms; // 0: none
 	uint32_t ref_count;
-	uint16_t flags; // enum stored_message_flag
+	uint32_t time_count; // deadlines and due times; to be encoded: due times of its references
+	uint16_t flags;	     // enum stored_message_flag
 	struct bytes exchange;
 	struct bytes key;
 	struct bytes properties;
@@ -188,7 +189,8 @@ struct message_record {
 	struct bytes extension; // the tagged values; empty: it has none
 };
 
-/* Octets of the whole record, without extension and times; 64 bits, as sums may not fit a record. */
+/* Octets of the whole record, without extension and times, which take 8 more each; 64 bits, as sums may not fit a
+ * record. */
 static inline uint64_t
 message_record_size(uint32_t ref_count, size_t exchange, size_t key, size_t properties, size_t body)
 {
@@ -196,14 +198,14 @@ message_record_size(uint32_t ref_count, size_t exchange, size_t key, size_t prop
 			    key + properties + body);
 }
 
-/* The same with the extension area, if it has one. */
+/* The same with the times, and with the extension area if it has one. */
 static inline uint64_t
 message_record_octets(const struct message_record *m)
 {
 	size_t extension = m->extension.n == 0 ? 0 : 2 + m->extension.n;
 
 	return message_record_size(m->ref_count, m->exchange.n, m->key.n, m->properties.n,
-				   extension + m->body.n);
+				   8 * (size_t)m->time_count + extension + m->body.n);
 }
 
 /* A value of an extension area. */
@@ -225,8 +227,8 @@ message_value_next(struct bytes *area, struct message_value *value)
 	return true;
 }
 
-/* Writes the whole record but the references, which the caller writes at p + MESSAGE_AT_REFS, and the
- * check; size is message_record_octets(). */
+/* Writes the whole record but the references, which the caller writes at p + MESSAGE_AT_REFS, with their due times
+ * behind, and the check; size is message_record_octets(). */
 void message_record_encode(uint8_t *p, uint32_t size, uint64_t lsn,
 			   const struct message_record *message);
 /* Views borrow from the record. -EBADMSG when it is malformed, -ENOTSUP when it is of a newer version or has
@@ -252,6 +254,19 @@ message_ref_decode(const uint8_t *p)
 		.flags = (uint8_t)(word >> 56),
 	};
 }
+
+/* Walks the times of a message's references. */
+struct ref_times {
+	const uint8_t *deadline; // borrows; of the next reference that has one
+	const uint8_t *due;
+	uint64_t expiry_ms; // of the message
+};
+
+/* Of a message that was decoded, before its first reference. */
+struct ref_times ref_times_of(const struct message_record *message);
+/* The time of the next reference, which has these flags: when it is due, or else expires, in ms since 1970; 0: it
+ * has none. To be called for each in turn. */
+uint64_t ref_times_next(struct ref_times *times, uint8_t flags);
 
 /* One range of an ACK record. */
 struct ack_mark {

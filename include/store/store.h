@@ -55,8 +55,9 @@ struct queue_log {
 	/* its cold part: messages from cold_from on, none of which the broker has in memory */
 	uint64_t cold_from; // qseq
 	uint64_t cold_count;
-	uint64_t cold_octets; // of their bodies
-	bool reading;	      // a read of the cold part is on its way
+	uint64_t cold_octets;	 // of their bodies
+	bool reading;		 // a read of the cold part is on its way
+	struct picking *picking; // private; owns: what store_read_these() asked for; NULL: nothing
 	uint64_t damaged; // messages that cannot be read: open, but not counted as cold any more
 	struct qseq_set *unreadable; // private; owns: their numbers, where known; NULL: none
 	uint64_t cold_lsn;	     // private: no sealed segment up to here has any of it
@@ -102,6 +103,16 @@ struct store_ops {
 		     const struct stored_message *message, bool redelivered);
 	/* That was all of this read. */
 	void (*read_end)(void *context, struct queue_log *log);
+	/* A message of the cold part, as store_read_these() asked for, in order. It stays there until it is settled
+	 * by store_ack_cold(), which may be now. */
+	void (*read_this)(void *context, struct queue_log *log, uint64_t qseq,
+			  const struct stored_message *message, bool redelivered);
+	/* That was all of them. Those that were not given came to hand or were settled meanwhile, or cannot be
+	 * read. */
+	void (*read_these_end)(void *context, struct queue_log *log);
+	/* store_next_deadline() is sooner than it was, or there is more to be had from store_take_deadlines().
+	 * NULL: nobody asks for deadlines. */
+	void (*deadlines)(void *context);
 	/* Bodies were written to page files, or not, or read from them (page.h). NULL: nothing is paged. */
 	void (*paged_out)(void *context, void *owner, int error);
 	void (*paged_in)(void *context, void *owner);
@@ -166,10 +177,11 @@ uint64_t store_stable(const struct store *store);
  * *refs the place of its references, which the caller fills at once, each with store_add_ref(). */
 uint64_t store_append_message(struct store *store, const struct message_record *message,
 			      uint8_t **refs);
-/* Writes one reference of a message that is being appended, at ref: the message is number qseq of this
- * queue. */
+/* Writes one reference of a message that is being appended, at ref: the message is number qseq of this queue. due_ms:
+ * when it is ready there, in ms since 1970, 0: it is; message->time_count is how many of its references have that.
+ * A reference is in the index of deadlines by that time, else by the message's expiry_ms if it has one. */
 void store_add_ref(struct store *store, struct queue_log *log, uint8_t *ref, uint64_t qseq,
-		   uint32_t body_size);
+		   uint32_t body_size, uint64_t due_ms);
 
 /* What each of its references counts of a record: an estimate of what is garbage when one is settled. */
 static inline uint64_t
@@ -180,7 +192,7 @@ store_share(uint64_t record_size, uint32_t ref_count)
 
 /* What is known of a stored message without reading it. */
 struct stored_place {
-	uint64_t lsn;	    // of its record
+	uint64_t lsn;	    // of its record, or of another one of the same segment
 	uint64_t share;	    // store_share() of its record
 	uint32_t body_size; // octets
 };
@@ -221,3 +233,42 @@ void store_cold_return(struct queue_log *log, uint64_t first, uint64_t count, ui
 void store_read(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets);
 /* Settles the whole cold part. Returns the LSN behind which that is safe. */
 uint64_t store_purge_cold(struct store *store, struct queue_log *log);
+
+/* ---- single messages of it ---- */
+
+/* Whether the message is one of the cold part: stored, open, not at hand, and not known to be unreadable. */
+bool store_is_cold(const struct queue_log *log, uint64_t qseq);
+/* store_ack() of one of the cold part, wherever it is there. With the last one what was asked for by store_read()
+ * is forgotten: no ops.read_end comes. */
+uint64_t store_ack_cold(struct store *store, struct queue_log *log, uint64_t qseq,
+			const struct stored_place *place, enum ack_reason reason);
+
+/* A message to be read, and where it is. */
+struct store_pick {
+	uint64_t qseq;
+	uint64_t lsn; // as in its stored_place
+};
+
+/* Reads these messages of the cold part, in order of their numbers, beside what store_read() asks for: ops.read_this,
+ * ops.read_these_end. The last one must have ended (log->picking). store_purge_cold() and store_queue_drop() make an
+ * end of it without a word. */
+void store_read_these(struct store *store, struct queue_log *log, const struct store_pick *picks,
+		      uint32_t count);
+
+/* ---- the index of deadlines ---- */
+
+/* A reference whose time has come: it is due, or has expired. */
+struct store_deadline {
+	struct queue_log *log;
+	uint64_t qseq;
+	uint64_t time_ms; // since 1970
+	struct stored_place place;
+};
+
+/* From when on, in ms since 1970, store_take_deadlines() may give something; UINT64_MAX: not before ops.deadlines. */
+uint64_t store_next_deadline(struct store *store);
+/* Gives up to max references whose time is not behind now_ms and which are not settled, the earliest first; each
+ * is given once in a run, whether at hand, cold or unacked. Returns how many; there may be more, see
+ * store_next_deadline(), which may have to be read first: then ops.deadlines comes. */
+uint32_t store_take_deadlines(struct store *store, uint64_t now_ms, struct store_deadline *out,
+			      uint32_t max);

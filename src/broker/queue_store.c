@@ -103,7 +103,7 @@ queue_store(struct broker *broker, const struct route *route, struct message *me
 
 		if (q->log == NULL)
 			continue;
-		store_add_ref(broker->store, q->log, p, q->next_qseq, message->body_size);
+		store_add_ref(broker->store, q->log, p, q->next_qseq, message->body_size, 0);
 		p += MESSAGE_REF_SIZE;
 	}
 	message->stored = lsn << 16 | min_u64(record.ref_count, UINT16_MAX);

@@ -60,11 +60,15 @@ read_message(struct reading *reading, const struct inspect_place *place,
 {
 	struct open_message open = {.place = place, .record = record};
 
+	struct ref_times times;
+
 	if (message_record_decode(&open.message, record) != 0)
 		return;
+	times = ref_times_of(&open.message);
 	for (uint32_t i = 0; i < open.message.ref_count; i++) {
 		struct message_ref ref =
 			message_ref_decode(open.message.refs + (size_t)i * MESSAGE_REF_SIZE);
+		uint64_t time_ms = ref_times_next(&times, ref.flags);
 		struct image_queue *q = image_open_ref(&reading->image, &ref);
 
 		if (q == NULL) {
@@ -73,7 +77,8 @@ read_message(struct reading *reading, const struct inspect_place *place,
 		}
 		q->open++;
 		q->open_octets += open.message.body.n;
-		add_ref(reading, open.count++, q, &ref);
+		add_ref(reading, open.count, q, &ref);
+		reading->refs[open.count++].due_ms = ref.flags & REF_DUE ? time_ms : 0;
 	}
 	open.refs = reading->refs;
 	if (open.count > 0)

@@ -11,6 +11,7 @@
 struct open_ref {
 	struct image_queue *queue; // borrows from the image
 	struct message_ref ref;
+	uint64_t due_ms;  // ms since 1970; 0: it is ready
 	bool redelivered; // it may have been delivered before
 	uint32_t returns; // how often it is known to have come back
 };

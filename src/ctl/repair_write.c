@@ -116,13 +116,16 @@ on_message(void *context, const struct open_message *open)
 	if (r->error != 0)
 		return;
 	message.ref_count = open->count;
+	message.time_count = 0;
+	for (uint32_t i = 0; i < open->count; i++)
+		message.time_count += open->refs[i].due_ms != 0;
 	(void)store_append_message(r->store, &message, &refs);
 	for (uint32_t i = 0; i < open->count; i++) {
 		struct queue_log *log = open->refs[i].queue->owner;
 		uint64_t qseq = log->next_qseq;
 
 		store_add_ref(r->store, log, refs + (size_t)i * MESSAGE_REF_SIZE, qseq,
-			      (uint32_t)message.body.n);
+			      (uint32_t)message.body.n, open->refs[i].due_ms);
 		store_cold_push(log, qseq, (uint32_t)message.body.n);
 		if (open->refs[i].redelivered)
 			log->redelivered_below = qseq + 1;

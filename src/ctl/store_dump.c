@@ -170,10 +170,12 @@ static json_t *
 refs_of(const struct dump *dump, const struct message_record *message)
 {
 	json_t *refs = json_array();
+	struct ref_times times = ref_times_of(message);
 
 	for (uint32_t i = 0; i < message->ref_count; i++) {
 		struct message_ref ref =
 			message_ref_decode(message->refs + (size_t)i * MESSAGE_REF_SIZE);
+		uint64_t time_ms = ref_times_next(&times, ref.flags);
 		json_t *object = named_queue(dump, ref.queue_id);
 
 		json_put_number(object, "qseq", ref.qseq);
@@ -181,6 +183,10 @@ refs_of(const struct dump *dump, const struct message_record *message)
 			json_put_number(object, "priority", ref.priority);
 		if (ref.flags != 0)
 			json_put_number(object, "flags", ref.flags);
+		if (ref.flags & REF_DUE)
+			json_put_number(object, "due_ms", time_ms);
+		else if (ref.flags & REF_DEADLINE)
+			json_put_number(object, "deadline_ms", time_ms);
 		assert(json_array_append_new(refs, object) == 0);
 	}
 	return refs;

@@ -106,6 +106,8 @@ wanted_queues(const struct export *export, const struct open_message *open)
 		json_put_number(queue, "number", ref->ref.qseq);
 		if (ref->ref.priority != 0)
 			json_put_number(queue, "priority", ref->ref.priority);
+		if (ref->due_ms != 0)
+			json_put_number(queue, "due_ms", ref->due_ms);
 		if (ref->redelivered)
 			assert(json_object_set_new(queue, "redelivered", json_true()) == 0);
 		if (ref->returns > 0)

@@ -7,6 +7,8 @@
 
 /* Marks of more queues than this many octets hold go into a further record. */
 #define ACK_RECORD_MAX (1024 * 1024)
+/* A heap of more items is given back. */
+#define TIMED_ROOM 4096
 
 struct batch *
 batch_new(void)
@@ -24,6 +26,7 @@ batch_free(struct batch *batch)
 		return;
 	xfree(batch->p);
 	xfree(batch->logs);
+	timed_heap_fini(&batch->timed);
 	xfree(batch);
 }
 
@@ -40,6 +43,9 @@ batch_reset(struct batch *batch, size_t keep)
 	batch->live = 0;
 	batch->live_refs = 0;
 	batch->log_count = 0;
+	assert(batch->timed.count == 0);
+	if (batch->timed.room > TIMED_ROOM)
+		timed_heap_fini(&batch->timed);
 	batch->opened_ms = 0;
 	batch->begins = false;
 	batch->error = 0;
@@ -78,6 +84,7 @@ next_record(struct store *store, size_t size, uint64_t *lsn)
 uint64_t
 store_append_message(struct store *store, const struct message_record *message, uint8_t **refs)
 {
+	struct batch *batch = store->filling;
 	uint64_t size = message_record_octets(message);
 	uint64_t lsn;
 	uint8_t *p;
@@ -86,19 +93,51 @@ store_append_message(struct store *store, const struct message_record *message, 
 	assert(size <= UINT32_MAX);
 	p = next_record(store, size, &lsn);
 	message_record_encode(p, (uint32_t)size, lsn, message);
-	store->filling->live += store_share(size, message->ref_count) * message->ref_count;
-	store->filling->live_refs += message->ref_count;
+	batch->live += store_share(size, message->ref_count) * message->ref_count;
+	batch->live_refs += message->ref_count;
+	batch->record_at = (size_t)(p - batch->p);
+	batch->due_at =
+		batch->record_at + MESSAGE_AT_REFS + (size_t)message->ref_count * MESSAGE_REF_SIZE;
+	batch->expiry_ms = message->expiry_ms;
 	*refs = p + MESSAGE_AT_REFS;
 	return lsn;
 }
 
-void
-store_add_ref(struct store *store, struct queue_log *log, uint8_t *ref, uint64_t qseq,
-	      uint32_t body_size)
+/* The reference has a time; due_ms 0: that of its message. */
+static NEVER_INLINE void
+add_time(struct store *store, const struct queue_log *log, uint64_t qseq, uint32_t body_size,
+	 uint64_t due_ms)
 {
 	struct batch *batch = store->filling;
+	const uint8_t *record = batch->p + batch->record_at;
+	struct timed timed = {
+		.time_ms = due_ms != 0 ? due_ms : batch->expiry_ms,
+		.queue_id = log->id,
+		.qseq = qseq,
+		.lsn = le64_load(record + RECORD_AT_LSN),
+		.share = (uint32_t)store_share(le32_load(record + RECORD_AT_SIZE),
+					       le32_load(record + MESSAGE_AT_REF_COUNT)),
+		.body_size = body_size,
+	};
 
-	message_ref_encode(ref, &(struct message_ref){.queue_id = log->id, .qseq = qseq});
+	if (due_ms != 0) {
+		le64_store(batch->p + batch->due_at, due_ms);
+		batch->due_at += 8;
+	}
+	timed_add(store, &timed);
+}
+
+void
+store_add_ref(struct store *store, struct queue_log *log, uint8_t *ref, uint64_t qseq,
+	      uint32_t body_size, uint64_t due_ms)
+{
+	struct batch *batch = store->filling;
+	struct message_ref encoded = {
+		.queue_id = log->id, .qseq = qseq, .flags = due_ms != 0 ? REF_DUE : 0};
+
+	message_ref_encode(ref, &encoded);
+	if (due_ms != 0 || batch->expiry_ms != 0)
+		add_time(store, log, qseq, body_size, due_ms);
 	if (unlikely(batch->log_count == batch->log_room)) {
 		batch->log_room = batch->log_room == 0 ? 256 : 2 * batch->log_room;
 		batch->logs = xrealloc(batch->logs, batch->log_room * sizeof(struct queue_log *));

@@ -47,9 +47,29 @@ cold_begin(struct queue_log *log)
 
 /* ---- what came ---- */
 
-/* It is not asked for again in this run: when what is at hand goes back to the disk, this is not counted with it. */
+/* Nothing is cold any more. */
 static void
-leave_unread(struct queue_log *log, uint64_t qseq)
+forget_reads(struct store *store, struct queue_log *log)
+{
+	log->cold_octets = 0;
+	log->reading = false;
+	log->read_ticket++;
+	if (list_linked(&log->wanting))
+		list_remove(&store->wanting, &log->wanting);
+}
+
+void
+cold_count_out(struct store *store, struct queue_log *log, uint64_t octets)
+{
+	assert(log->cold_count > 0);
+	log->cold_count--;
+	log->cold_octets -= min_u64(log->cold_octets, octets);
+	if (log->cold_count == 0)
+		forget_reads(store, log);
+}
+
+void
+cold_leave_unread(struct queue_log *log, uint64_t qseq)
 {
 	if (log->unreadable == NULL) {
 		log->unreadable = xmalloc(sizeof(*log->unreadable));
@@ -67,11 +87,30 @@ lose(struct store *store, const struct read_job *job, struct queue_log *log)
 		  "count=%llu; they "
 		  "are left out, `pannierctl store verify' says more",
 		  (unsigned long long)log->id, (unsigned long long)job->lost);
-	assert(log->cold_count >= job->lost);
-	log->damaged += job->lost;
-	log->cold_count -= job->lost;
-	log->cold_octets -= job->lost_octets;
+	/* some may have been settled meanwhile */
+	log->damaged += min_u64(log->cold_count, job->lost);
+	log->cold_count -= min_u64(log->cold_count, job->lost);
+	log->cold_octets -= min_u64(log->cold_octets, job->lost_octets);
 	store->ops->read_end(store->context, log);
+}
+
+void
+read_item_message(const struct read_job *job, const struct read_item *item,
+		  struct stored_message *message)
+{
+	const uint8_t *p = job->octets.p + item->offset;
+	struct record record = {
+		.p = p,
+		.size = le32_load(p + RECORD_AT_SIZE),
+		.type = p[RECORD_AT_TYPE],
+		.version = p[RECORD_AT_VERSION],
+		.lsn = le64_load(p + RECORD_AT_LSN),
+	};
+	int error = message_record_decode(&message->record, &record);
+
+	assert(error == 0);
+	message->lsn = record.lsn;
+	message->record_size = record.size;
 }
 
 static void
@@ -79,31 +118,22 @@ give(struct store *store, struct read_job *job, struct queue_log *log)
 {
 	for (uint32_t i = 0; i < job->item_count; i++) {
 		const struct read_item *item = &job->items[i];
-		struct stored_message message = {0};
-		struct record record = {0};
-		const uint8_t *p;
-		int error;
+		struct stored_message message;
 
+		/* it was, while it was being read */
+		if (qseq_set_has(&log->settled, item->qseq))
+			continue;
 		assert(log->cold_count > 0);
 		log->cold_count--;
 		if (item->damaged) {
-			leave_unread(log, item->qseq);
+			cold_leave_unread(log, item->qseq);
 			/* a tail does not know what its body was */
 			if (job->tail_segment == 0)
 				log->cold_octets -= min_u64(log->cold_octets, item->body_size);
 			continue;
 		}
-		p = job->octets.p + item->offset;
-		record.p = p;
-		record.size = le32_load(p + RECORD_AT_SIZE);
-		record.type = p[RECORD_AT_TYPE];
-		record.version = p[RECORD_AT_VERSION];
-		record.lsn = le64_load(p + RECORD_AT_LSN);
-		error = message_record_decode(&message.record, &record);
-		assert(error == 0);
-		message.lsn = record.lsn;
-		message.record_size = record.size;
-		log->cold_lsn = record.lsn;
+		read_item_message(job, item, &message);
+		log->cold_lsn = message.lsn;
 		log->cold_octets -= message.record.body.n;
 		store->ops->read(store->context, log, item->qseq, &message,
 				 item->qseq < log->redelivered_below);
@@ -138,33 +168,46 @@ read_arrived(struct store *store, struct mail *mail)
 	}
 	if (job->error != 0)
 		store_fail(store, job->error, "the log could not be read");
+	read_job_free(job);
+}
+
+/* ---- what to read ---- */
+
+struct read_job *
+read_job_new(struct store *store, struct queue_log *log)
+{
+	struct read_job *job = xcalloc(1, sizeof(*job));
+
+	job->reader = store->reader;
+	job->queue_id = log->id;
+	qseq_set_init(&job->settled);
+	qseq_set_init(&job->unreadable);
+	buf_init(&job->octets, 0);
+	return job;
+}
+
+void
+read_job_free(struct read_job *job)
+{
 	qseq_set_fini(&job->settled);
 	qseq_set_fini(&job->unreadable);
 	buf_fini(&job->octets);
 	xfree(job->segments);
 	xfree(job->items);
+	xfree(job->picks);
 	xfree(job);
 }
-
-/* ---- what to read ---- */
 
 static struct read_job *
 job_new(struct store *store, struct queue_log *log, uint32_t count, uint64_t octets)
 {
-	struct read_job *job = xcalloc(1, sizeof(*job));
+	struct read_job *job = read_job_new(store, log);
 
-	*job = (struct read_job){
-		.mail = {.run = run_read, .arrive = read_arrived},
-		.reader = store->reader,
-		.queue_id = log->id,
-		.ticket = log->read_ticket,
-		.from = log->cold_from,
-		.octets_max = octets,
-		.count_max = count,
-	};
-	qseq_set_init(&job->settled);
-	qseq_set_init(&job->unreadable);
-	buf_init(&job->octets, 0);
+	job->mail = (struct mail){.run = run_read, .arrive = read_arrived};
+	job->ticket = log->read_ticket;
+	job->from = log->cold_from;
+	job->octets_max = octets;
+	job->count_max = count;
 	return job;
 }
 
@@ -205,9 +248,7 @@ read_sealed(struct store *store, struct queue_log *log, uint32_t count, uint64_t
 
 	list_segments(store, log, job);
 	if (job->segment_count == 0) {
-		buf_fini(&job->octets);
-		xfree(job->segments);
-		xfree(job);
+		read_job_free(job);
 		return false;
 	}
 	/* what was settled before a restart lies between what is open */
@@ -219,8 +260,8 @@ read_sealed(struct store *store, struct queue_log *log, uint32_t count, uint64_t
 	return true;
 }
 
-static void
-add_tail_item(struct read_job *job, const struct tail_entry *entry, uint64_t qseq)
+void
+read_job_add_tail(struct read_job *job, const struct tail_entry *entry, uint64_t qseq)
 {
 	if (job->item_count == job->item_room) {
 		job->item_room = job->item_room == 0 ? 64 : 2 * job->item_room;
@@ -230,9 +271,8 @@ add_tail_item(struct read_job *job, const struct tail_entry *entry, uint64_t qse
 		qseq, (uint64_t)entry->offset * RECORD_ALIGNMENT, entry->share, false};
 }
 
-/* Neither settled nor known to be damaged. */
-static bool
-is_wanted(const struct queue_log *log, uint64_t qseq)
+bool
+cold_is_wanted(const struct queue_log *log, uint64_t qseq)
 {
 	return !qseq_set_has(&log->settled, qseq) &&
 	       (log->unreadable == NULL || !qseq_set_has(log->unreadable, qseq));
@@ -256,9 +296,9 @@ list_tail(const struct segment *segment, struct queue_log *log, struct tail_plac
 			place->cursor = index;
 			return false;
 		}
-		if (qseq >= log->cold_from && is_wanted(log, qseq)) {
+		if (qseq >= log->cold_from && cold_is_wanted(log, qseq)) {
 			octets += entry->share;
-			add_tail_item(job, entry, qseq);
+			read_job_add_tail(job, entry, qseq);
 			job->next = qseq + 1;
 		}
 		index = entry->next;
@@ -277,9 +317,7 @@ read_tail(struct store *store, struct queue_log *log, const struct segment *segm
 	job->tail_segment = segment->id;
 	*complete = list_tail(segment, log, place, job);
 	if (job->item_count == 0) {
-		xfree(job->items);
-		buf_fini(&job->octets);
-		xfree(job);
+		read_job_free(job);
 		return false;
 	}
 	log->reading = true;
@@ -366,6 +404,7 @@ cold_retry(struct store *store)
 		list_remove(&store->wanting, &log->wanting);
 		store_read(store, log, log->want_count, log->want_octets);
 	}
+	pick_retry(store);
 }
 
 /* ---- what is settled unread ---- */
@@ -476,11 +515,8 @@ static void
 forget_cold(struct store *store, struct queue_log *log)
 {
 	log->cold_count = 0;
-	log->cold_octets = 0;
-	log->reading = false;
-	log->read_ticket++;
-	if (list_linked(&log->wanting))
-		list_remove(&store->wanting, &log->wanting);
+	forget_reads(store, log);
+	pick_forget(store, log);
 }
 
 void

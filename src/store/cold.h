@@ -9,6 +9,24 @@
 
 /* Reads again what had to wait for a batch to be written or a segment to be sealed. */
 void cold_retry(struct store *store);
+/* The same for store_read_these(); forgets what it asked for. */
+void pick_retry(struct store *store);
+void pick_forget(struct store *store, struct queue_log *log);
+/* Neither settled nor known to be unreadable. */
+bool cold_is_wanted(const struct queue_log *log, uint64_t qseq);
+/* It is not asked for again in this run: when what is at hand goes back to the disk, this is not counted with
+ * it. */
+void cold_leave_unread(struct queue_log *log, uint64_t qseq);
+/* One of the cold part is so no more, with a body of so many octets, otherwise than by being read in order. */
+void cold_count_out(struct store *store, struct queue_log *log, uint64_t octets);
+/* A read of the queue, without what is to be read. */
+struct read_job *read_job_new(struct store *store, struct queue_log *log);
+void read_job_free(struct read_job *job);
+struct tail_entry;
+void read_job_add_tail(struct read_job *job, const struct tail_entry *entry, uint64_t qseq);
+/* The message that was read for an item, not a damaged one; its views borrow from the job. */
+void read_item_message(const struct read_job *job, const struct read_item *item,
+		       struct stored_message *message);
 /* All is cold that is open: after recovery. */
 void cold_begin(struct queue_log *log);
 /* The messages of these ranges (ascending) were settled unread, but for those in before, which were settled

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "timed.h"
 #include "util/crc32c.h"
 
 /* Reads all n octets. 0; -EBADMSG when the file ends before; else an error of the disk. */
@@ -57,6 +58,29 @@ read_trailer(struct footer *footer, uint64_t at, const struct segment_header *he
 	return footer->end <= *sections && *sections <= at ? 0 : -EBADMSG;
 }
 
+/* Notes what the head of the section TIMED says. When that does not hold the section is as good as not there: the
+ * footer must count all the same, for it says where a merged segment ends. */
+static int
+take_timed(struct footer *footer, uint64_t size, uint64_t at)
+{
+	uint8_t p[TIMED_HEAD_SIZE];
+	int error;
+
+	if (size < sizeof(p))
+		return 0;
+	error = read_all(footer->file, p, sizeof(p), at);
+	if (error != 0)
+		return error;
+	footer->timed_at = at;
+	footer->timed_count = le32_load(p + TIMED_HEAD_AT_COUNT);
+	footer->has_timed = le32_load(p + TIMED_HEAD_AT_CHECK) ==
+				    (crc32c(0, p, TIMED_HEAD_AT_CHECK) ^ footer->salt) &&
+			    size == timed_section_size(footer->timed_count);
+	if (footer->has_timed)
+		footer->first_timed_ms = le64_load(p + TIMED_HEAD_AT_FIRST);
+	return 0;
+}
+
 /* Notes where the octets of a section are. */
 static int
 take_section(struct footer *footer, uint32_t tag, uint64_t size, uint64_t at)
@@ -70,6 +94,8 @@ take_section(struct footer *footer, uint32_t tag, uint64_t size, uint64_t at)
 	} else if (tag == SECTION_ENTRIES) {
 		place = &footer->entries_at;
 		expected = (uint64_t)footer->entry_count * FOOTER_ENTRY_SIZE;
+	} else if (tag == SECTION_TIMED) {
+		return take_timed(footer, size, at);
 	} else {
 		return (tag & SECTION_SKIPPABLE) != 0 ? 0 : -EBADMSG;
 	}
@@ -111,7 +137,7 @@ footer_open(struct footer *footer, struct disk_file *file)
 	uint64_t at;
 	int error;
 
-	*footer = (struct footer){.file = file};
+	*footer = (struct footer){.file = file, .first_timed_ms = UINT64_MAX};
 	if (size < 0)
 		return (int)size;
 	if (size < SEGMENT_HEADER_SIZE + TRAILER_SIZE)

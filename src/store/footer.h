@@ -40,9 +40,13 @@ struct footer {
 	uint64_t last_lsn;
 	uint64_t runs_at; // where the sections' octets are
 	uint64_t entries_at;
-	uint32_t salt; // of the segment
+	uint64_t timed_at;
+	uint64_t first_timed_ms; // time of the first reference that has one; UINT64_MAX: none has
+	uint32_t salt;		 // of the segment
 	uint32_t run_count;
 	uint32_t entry_count;
+	uint32_t timed_count;
+	bool has_timed; // it has that section, as all but those of an older version do
 };
 
 /* What a build had to leave out. */

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "timed.h"
 #include "util/crc32c.h"
 
 /* Octets of a section that are gathered for one write. */
@@ -60,6 +61,9 @@ struct build {
 	uint32_t *slots; // owns; open hash by stream: 1 + index of its latest run, 0: empty
 	uint32_t slot_count;
 	uint32_t stream_count;
+	struct timed *timed; // owns; references that have a time
+	uint32_t timed_count;
+	uint32_t timed_room;
 };
 
 /* A section that is written piece by piece. */
@@ -149,16 +153,32 @@ add_entry(struct build *b, struct new_run *run, const struct collected *entry)
 	run->count++;
 }
 
+static void
+add_timed(struct build *b, const struct timed *timed)
+{
+	if (b->timed_count == b->timed_room) {
+		b->timed_room = b->timed_room == 0 ? FIRST_ROOM : 2 * b->timed_room;
+		b->timed = xrealloc(b->timed, (size_t)b->timed_room * sizeof(*b->timed));
+	}
+	assert(b->timed != NULL);
+	b->timed[b->timed_count++] = *timed;
+}
+
 static int
 collect_message(struct build *b, const struct record *record)
 {
 	struct message_record message;
 	int error = message_record_decode(&message, record);
+	struct ref_times times = {0};
+
+	if (error == 0)
+		times = ref_times_of(&message);
 
 	for (uint32_t i = 0; error == 0 && i < message.ref_count; i++) {
 		struct message_ref ref =
 			message_ref_decode(message.refs + (size_t)i * MESSAGE_REF_SIZE);
 		struct new_run *run = run_for(b, ref.queue_id << 8 | ref.priority, ref.qseq);
+		uint64_t time_ms = ref_times_next(&times, ref.flags);
 
 		if (run == NULL)
 			return -EBADMSG;
@@ -173,6 +193,15 @@ collect_message(struct build *b, const struct record *record)
 			  });
 		run->body_octets += message.body.n;
 		run->record_octets += store_share(record->size, message.ref_count);
+		if (time_ms != 0)
+			add_timed(b, &(struct timed){
+					     .time_ms = time_ms,
+					     .queue_id = ref.queue_id,
+					     .qseq = ref.qseq,
+					     .share = (uint32_t)store_share(record->size,
+									    message.ref_count),
+					     .body_size = (uint32_t)message.body.n,
+				     });
 	}
 	return error;
 }
@@ -363,7 +392,7 @@ forget(struct build *b)
 	xfree(b->slots);
 	b->slots = NULL;
 	b->slot_count = b->stream_count = 0;
-	b->entry_count = b->run_count = 0;
+	b->entry_count = b->run_count = b->timed_count = 0;
 	b->lsn = 0;
 }
 
@@ -507,23 +536,46 @@ sections_at(uint64_t end)
 }
 
 static int
+write_timed(const struct build *b, struct disk_file *file, uint64_t at)
+{
+	struct section section;
+	uint8_t p[TIMED_PIECE_SIZE];
+
+	timed_sort(b->timed, b->timed_count);
+	section_begin(&section, file, at);
+	timed_head_encode(p, b->timed, b->timed_count, b->scan->salt);
+	section_add(&section, p, TIMED_HEAD_SIZE);
+	for (uint32_t first = 0; first < b->timed_count; first += TIMED_PIECE_ITEMS) {
+		uint32_t n = timed_piece_encode(p, b->timed + first, b->timed_count - first,
+						b->scan->salt);
+
+		section_add(&section, p, n);
+	}
+	return section_end(&section, SECTION_TIMED);
+}
+
+static int
 write_sections(const struct build *b, struct disk_file *file)
 {
 	static const uint8_t zeros[RECORD_ALIGNMENT];
 	uint64_t size = (uint64_t)b->entry_count * FOOTER_ENTRY_SIZE;
 	uint64_t at = sections_at(b->end);
+	uint64_t filling = record_align(size) - size;
+	uint64_t timed_at = at + SECTION_HEADER_SIZE + size + filling;
 	struct section entries;
 	struct section runs;
-	uint64_t filling = record_align(size) - size;
 	int error;
 
 	section_begin(&entries, file, at);
-	section_begin(&runs, file, at + SECTION_HEADER_SIZE + size + filling);
+	section_begin(&runs, file,
+		      timed_at + SECTION_HEADER_SIZE + timed_section_size(b->timed_count));
 	add_runs(b, &entries, &runs);
 	assert(entries.size == size);
 	error = section_end(&entries, SECTION_ENTRIES);
 	if (error == 0 && filling > 0)
 		error = disk_write(file, zeros, filling, at + SECTION_HEADER_SIZE + size);
+	if (error == 0)
+		error = write_timed(b, file, timed_at);
 	if (error == 0)
 		return section_end(&runs, SECTION_RUNS);
 	buf_fini(&runs.piece);
@@ -606,5 +658,6 @@ footer_build(struct disk_file *file, struct scan *scan, uint64_t end, uint64_t l
 		error = write_footer(&b, file, last_lsn);
 	xfree(b.entries);
 	xfree(b.runs);
+	xfree(b.timed);
 	return error;
 }

@@ -15,6 +15,8 @@ void
 seen_add(struct seen *seen, const struct message_record *message, uint32_t record_size,
 	 uint64_t offset)
 {
+	struct ref_times times = ref_times_of(message);
+
 	for (uint32_t i = 0; i < message->ref_count; i++) {
 		struct message_ref ref =
 			message_ref_decode(message->refs + (size_t)i * MESSAGE_REF_SIZE);
@@ -28,6 +30,7 @@ seen_add(struct seen *seen, const struct message_record *message, uint32_t recor
 			.qseq = ref.qseq,
 			.offset = offset,
 			.share = store_share(record_size, message->ref_count),
+			.time_ms = ref_times_next(&times, ref.flags),
 			.body_size = (uint32_t)message->body.n,
 			.priority = ref.priority,
 			.flags = (uint16_t)((message->ref_count > 1 ? ENTRY_SHARED : 0) |
@@ -83,6 +86,54 @@ compare_run(const struct footer *footer, const struct footer_run *run, const str
 	return same && body_octets == run->body_octets && share == run->live_octets;
 }
 
+/* What the section TIMED should have, in its order; the caller frees it. */
+static struct timed *
+list_timed(const struct seen *seen, uint32_t *count)
+{
+	struct timed *timed = xcalloc(seen->count + 1, sizeof(*timed));
+
+	*count = 0;
+	for (size_t i = 0; i < seen->count; i++) {
+		const struct seen_ref *ref = &seen->refs[i];
+
+		if (ref->time_ms != 0)
+			timed[(*count)++] =
+				(struct timed){ref->time_ms,	     ref->queue_id, ref->qseq, 0,
+					       (uint32_t)ref->share, ref->body_size};
+	}
+	timed_sort(timed, *count);
+	return timed;
+}
+
+static bool
+is_same_timed(const struct timed *a, const struct timed *b)
+{
+	return a->time_ms == b->time_ms && a->queue_id == b->queue_id && a->qseq == b->qseq &&
+	       a->share == b->share && a->body_size == b->body_size;
+}
+
+static bool
+compare_timed(const struct footer *footer, const struct seen *seen)
+{
+	uint32_t count;
+	struct timed *timed = list_timed(seen, &count);
+	bool same = count == footer->timed_count &&
+		    footer->first_timed_ms == (count == 0 ? UINT64_MAX : timed[0].time_ms);
+
+	for (uint32_t at = 0; same && at < count; at += TIMED_PIECE_ITEMS) {
+		struct timed_piece piece = {0};
+		uint32_t behind = at + TIMED_PIECE_ITEMS;
+
+		same = footer_timed_piece(footer, at / TIMED_PIECE_ITEMS, &piece) == 0 &&
+		       piece.next_ms == (behind < count ? timed[behind].time_ms : UINT64_MAX);
+		for (uint32_t i = 0; same && i < piece.count; i++)
+			same = is_same_timed(&piece.items[i], &timed[at + i]);
+		xfree(piece.items);
+	}
+	xfree(timed);
+	return same;
+}
+
 static bool
 compare(const struct footer *footer, struct seen *seen)
 {
@@ -96,7 +147,7 @@ compare(const struct footer *footer, struct seen *seen)
 		if (footer_run(footer, i, &run) != 0 || !compare_run(footer, &run, seen, &at))
 			return false;
 	}
-	return at == seen->count;
+	return at == seen->count && (!footer->has_timed || compare_timed(footer, seen));
 }
 
 void

@@ -40,8 +40,9 @@ struct inspect {
 struct seen_ref {
 	uint64_t queue_id;
 	uint64_t qseq;
-	uint64_t offset; // of the record
-	uint64_t share;	 // store_share() of the record
+	uint64_t offset;  // of the record
+	uint64_t share;	  // store_share() of the record
+	uint64_t time_ms; // 0: it has none
 	uint32_t body_size;
 	uint8_t priority;
 	uint16_t flags; // enum footer_entry_flag

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "store/store.h"
+#include "timed.h"
 #include "util/mailbox.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -83,6 +84,7 @@ struct segment {
 	bool unsound;		// it cannot be read as a whole, so it is not compacted
 	uint64_t swallowed;	// id of the segment that was merged into it last; 0: none
 	uint64_t written;	// octets that batches brought which are stable
+	struct timed_cursor timed; // of one with a footer
 };
 
 /* A sealed segment, for threads that do not have it. */
@@ -96,7 +98,7 @@ struct segment_place {
 struct segment_place segment_place_of(const struct segment *segment);
 void segment_path(char path[PATH_MAX_SIZE], uint64_t id);
 /* The segment that holds the LSN; the latest one first, as it mostly is. NULL: none. */
-struct segment *segment_of(struct store *store, uint64_t lsn);
+struct segment *segment_of(const struct store *store, uint64_t lsn);
 /* NULL: there is none of this id. */
 struct segment *segment_by_id(const struct store *store, uint64_t id);
 /* References in it were settled; NULL: it is gone meanwhile. */
@@ -127,7 +129,11 @@ struct batch {
 		*logs; // owns the array; the queues of its references, in order; NULL: dropped
 	uint32_t log_count;
 	uint32_t log_room;
-	uint64_t opened_ms; // when the end of a turn saw its first record; 0: not yet
+	size_t record_at;	 // of the message that is being appended
+	size_t due_at;		 // where the next due time of its references goes
+	uint64_t expiry_ms;	 // its own
+	struct timed_heap timed; // its references that have a time, until it is handed over
+	uint64_t opened_ms;	 // when the end of a turn saw its first record; 0: not yet
 	/* when it is on its way */
 	struct writer *writer;	 // borrows
 	struct segment *segment; // borrows; where it goes
@@ -233,8 +239,11 @@ struct store {
 	uint64_t merge_look_ms;	 // when to look for one; 0: nothing was logged since
 	uint64_t merge_retry_ms; // no merge before; 0: there was no error
 	bool merge_lacks_room;	 // the last one found none
-	uint32_t locating;	 // jobs that will take settled messages off their segments
-	struct list wanting;	 // queues whose read waits: struct queue_log.wanting
+	struct timed_index timed;
+	uint32_t locating;    // jobs that will take settled messages off their segments
+	struct list wanting;  // queues whose read waits: struct queue_log.wanting
+	struct list picking;  // struct picking.waiting
+	uint64_t pick_ticket; // of the last store_read_these()
 	struct pages pages;
 	struct segment *next; // owns; prepared; NULL: not yet
 	uint64_t next_segment_id;

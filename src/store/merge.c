@@ -94,6 +94,7 @@ take_place(struct store *store)
 	left->empty_lsn = 0;
 	if (right != NULL)
 		segment_remove(store, right);
+	timed_sealed(store, left, job->first_timed_ms);
 	store->merged_octets += job->end - SEGMENT_HEADER_SIZE;
 	job->source_count = 1;
 	store->merge_retry_ms = 0;

@@ -65,8 +65,9 @@ struct merge_job {
 	uint64_t end;
 	uint64_t live; // octets of records that were kept
 	uint64_t live_refs;
-	uint64_t marked_live; // octets that were live in the sources when the marks were taken
-	bool named;	      // its renaming was begun: what it was before is not known to be there
+	uint64_t first_timed_ms; // of the new file's footer
+	uint64_t marked_live;	 // octets that were live in the sources when the marks were taken
+	bool named; // its renaming was begun: what it was before is not known to be there
 	bool done;
 	int error;
 };

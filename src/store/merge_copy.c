@@ -293,6 +293,7 @@ finish(struct merge_job *job)
 	uint8_t octets[SEGMENT_HEADER_SIZE];
 	char temporary[PATH_MAX_SIZE];
 	char path[PATH_MAX_SIZE];
+	struct footer footer;
 	struct scan scan;
 	int error;
 
@@ -308,8 +309,11 @@ finish(struct merge_job *job)
 	error = footer_build(job->file, &scan, job->end, job->header.last_lsn,
 			     job->header.generation, NULL);
 	scan_close(&scan);
+	if (error == 0)
+		error = footer_open(&footer, job->file);
 	if (error != 0)
 		return error;
+	job->first_timed_ms = footer.first_timed_ms;
 	/* with the footer all of it was synced */
 	job->named = true;
 	error = disk_rename(job->disk, temporary, path);

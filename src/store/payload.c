@@ -87,7 +87,8 @@ put_extension(uint8_t *p, struct bytes extension)
 void
 message_record_encode(uint8_t *p, uint32_t size, uint64_t lsn, const struct message_record *message)
 {
-	uint8_t *end = p + MESSAGE_AT_REFS + (uint64_t)message->ref_count * MESSAGE_REF_SIZE;
+	uint8_t *end = p + MESSAGE_AT_REFS + (uint64_t)message->ref_count * MESSAGE_REF_SIZE +
+		       8 * (uint64_t)message->time_count;
 
 	assert(message->exchange.n <= UINT8_MAX);
 	assert(message->key.n <= UINT8_MAX);
@@ -177,6 +178,7 @@ message_record_decode(struct message_record *message, const struct record *recor
 	if (result != 0)
 		return result;
 	message->times = take(&reader, times * 8).p;
+	message->time_count = (uint32_t)times;
 	if ((message->flags & MESSAGE_EXTENDED) != 0)
 		message->extension = take_extension(&reader);
 	message->exchange = take(&reader, p[MESSAGE_AT_EXCHANGE_SIZE]);
@@ -184,6 +186,35 @@ message_record_decode(struct message_record *message, const struct record *recor
 	message->properties = take(&reader, le32_load(p + MESSAGE_AT_PROPERTIES_SIZE));
 	message->body = take(&reader, le32_load(p + MESSAGE_AT_BODY_SIZE));
 	return is_filling(&reader) ? 0 : -EBADMSG;
+}
+
+struct ref_times
+ref_times_of(const struct message_record *message)
+{
+	struct ref_times times = {message->times, message->times, message->expiry_ms};
+
+	/* the due times are behind the deadlines */
+	for (uint32_t i = 0; message->time_count > 0 && i < message->ref_count; i++)
+		if (message_ref_decode(message->refs + (uint64_t)i * MESSAGE_REF_SIZE).flags &
+		    REF_DEADLINE)
+			times.due += 8;
+	return times;
+}
+
+uint64_t
+ref_times_next(struct ref_times *times, uint8_t flags)
+{
+	uint64_t ms = times->expiry_ms;
+
+	if (flags & REF_DEADLINE) {
+		ms = le64_load(times->deadline);
+		times->deadline += 8;
+	}
+	if (flags & REF_DUE) {
+		ms = le64_load(times->due);
+		times->due += 8;
+	}
+	return ms;
 }
 
 /* ---- marks ---- */

@@ -4,7 +4,7 @@
  * to write. Marks of one queue gather as ranges and become one record with those of all queues when the
  * batch is handed over.
  */
-#include "internal.h"
+#include "cold.h"
 
 #include "store/qseq_counts.h"
 
@@ -48,6 +48,7 @@ queue_log_free(struct store *store, struct queue_log *log)
 	queue_log_forget_ranges(store, log);
 	if (list_linked(&log->wanting))
 		list_remove(&store->wanting, &log->wanting);
+	pick_forget(store, log);
 	batch_forget_queue(store->filling, log);
 	map_remove(&store->queues, &log->by_id);
 	qseq_set_fini(&log->settled);
@@ -119,8 +120,8 @@ count_dead(struct store *store, uint64_t lsn, uint64_t share)
 
 	if (lsn >= batch->first_lsn) {
 		assert(batch->live_refs > 0);
-		batch->live -= share;
 		batch->live_refs--;
+		batch->live = batch->live_refs == 0 ? 0 : batch->live - min_u64(batch->live, share);
 		return;
 	}
 	segment = segment_of(store, lsn);

@@ -118,8 +118,14 @@ reader_rebuild(struct reader *reader, struct reader_slot **rebuilt,
 	/* it was merged since */
 	if (!slot.has_footer && slot.generation != place->generation)
 		return -EBADMSG;
-	log_warn("store: the index of log/%010llu.seg is damaged: it is built anew",
-		 (unsigned long long)slot.id);
+	if (slot.has_footer && !slot.footer.has_timed)
+		log_info("store: the index of log/%010llu.seg has no deadlines that hold: it is "
+			 "built "
+			 "anew",
+			 (unsigned long long)slot.id);
+	else
+		log_warn("store: the index of log/%010llu.seg is damaged: it is built anew",
+			 (unsigned long long)slot.id);
 	error = slot.has_footer ? build_anew(reader, &slot, slot.footer.end, slot.footer.last_lsn)
 				: build_anew(reader, &slot, place->end, place->last_lsn);
 	reader_forget(reader, slot.id);
@@ -398,6 +404,95 @@ run_read(struct mail *mail)
 	if (result < 0)
 		job->error = result;
 	job->exhausted = result == 0 && job->item_count == 0;
+}
+
+/* ---- single messages ---- */
+
+/* The entry of this number; NULL: the run has none. */
+static const struct footer_entry *
+find_entry(const struct footer_entry *entries, uint32_t count, uint64_t qseq)
+{
+	uint32_t low = 0;
+	uint32_t high = count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (entries[middle].qseq < qseq)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && entries[low].qseq == qseq ? &entries[low] : NULL;
+}
+
+/* Reads the run that has the first message of the queue from this number on. */
+static int
+load_run(const struct read_job *job, const struct footer *footer, uint64_t qseq,
+	 struct footer_run *run, struct footer_entry *entries)
+{
+	uint32_t at;
+	int error = footer_find(footer, job->queue_id, 0, qseq, &at);
+
+	if (error == 0)
+		error = footer_run(footer, at, run);
+	if (error == 0)
+		error = footer_entries(footer, run, 0, run->count, entries);
+	return error;
+}
+
+/* Finds the picks, up to so many octets; the others are left. */
+static int
+find_picks(struct read_job *job, const struct reader_slot *slot)
+{
+	struct footer_entry entries[FOOTER_RUN_ENTRIES];
+	struct footer_run run = {.count = 0};
+	uint64_t octets = 0;
+	int error = slot->has_footer ? 0 : -EBADMSG;
+
+	job->item_count = 0;
+	for (uint32_t i = 0; i < job->pick_count && error == 0; i++) {
+		uint64_t qseq = job->picks[i];
+		const struct footer_entry *entry;
+
+		if (octets > job->octets_max) {
+			job->next = qseq;
+			job->cut = true;
+			break;
+		}
+		if (run.count == 0 || qseq > run.last)
+			error = load_run(job, &slot->footer, qseq, &run, entries);
+		entry = error == 0 ? find_entry(entries, run.count, qseq) : NULL;
+		if (entry == NULL)
+			continue;
+		octets += entry->body_size + RECORD_EXTRA;
+		add_item(job, entry);
+	}
+	return error == -ENOENT ? 0 : error;
+}
+
+void
+run_pick(struct mail *mail)
+{
+	struct read_job *job = container_of(mail, struct read_job, mail);
+	struct reader_slot *slot = NULL;
+
+	if (job->pick_count == 0)
+		return;
+	job->error = reader_open(job->reader, job->segments[0].id, &slot);
+	if (job->error == -ENOENT) {
+		job->pick_count = 0;
+		return;
+	}
+	if (job->error == 0 && job->tail_segment == 0)
+		job->error = find_picks(job, slot);
+	if (job->error == -EBADMSG && slot != NULL) {
+		job->error = reader_rebuild(job->reader, &slot, &job->segments[0]);
+		if (job->error == 0)
+			job->error = find_picks(job, slot);
+	}
+	if (job->error == 0)
+		read_items(job, slot);
 }
 
 /* ---- counting ---- */

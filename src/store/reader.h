@@ -72,11 +72,17 @@ struct read_job {
 	bool exhausted;	   // the segments have no more of the queue
 	uint64_t lost;	   // messages that are nowhere: there is nothing to read
 	uint64_t lost_octets;
+	uint64_t *
+		picks; // own; numbers to look for in one segment, in order, in place of those from `from' on
+	uint32_t pick_count;
 	bool cut;  // the items were more octets than was asked for: the last ones were left
 	int error; // of the disk
 };
 
 void run_read(struct mail *mail);
+/* Reads job->picks of job->segments[0]; of a tail the items are there. With cut those from number next on were
+ * left; with -ENOENT, for the file is not there, all. */
+void run_pick(struct mail *mail);
 
 /* ---- what messages that were settled unread count in their segments ---- */
 

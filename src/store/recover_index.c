@@ -43,6 +43,15 @@ take_footer(struct segment *segment, const struct footer *footer)
 		segment->live = 0;
 }
 
+/* An index of an older version has no deadlines: it is made anew when somebody asks for the first one. What is
+ * settled since the checkpoint may still count as live, which costs a look. */
+static void
+begin_timed(struct recovery *r, struct segment *segment, const struct footer *footer)
+{
+	if (segment->live_refs > 0)
+		timed_sealed(r->store, segment, footer->has_timed ? footer->first_timed_ms : 0);
+}
+
 static int
 ensure_footer(struct recovery *r, struct segment *segment)
 {
@@ -56,10 +65,15 @@ ensure_footer(struct recovery *r, struct segment *segment)
 	if (error != 0)
 		return recovery_disk_error(r, "open", segment->id, error);
 	error = footer_open(&footer, file);
-	if (error == 0 && footer.last_lsn == segment->last_lsn)
+	if (error == 0 && footer.last_lsn == segment->last_lsn) {
 		take_footer(segment, &footer);
-	else if (error == 0 || error == -ENOENT)
+	} else if (error == 0 || error == -ENOENT) {
 		error = build_footer(r, segment, file);
+		if (error == 0)
+			error = footer_open(&footer, file);
+	}
+	if (error == 0)
+		begin_timed(r, segment, &footer);
 	disk_close(&file);
 	if (error == -EBADMSG)
 		return recovery_damage(r, segment->id, segment->end, "its records make no index");
@@ -78,25 +92,31 @@ static int
 add_record(void *context, const struct record *record)
 {
 	struct tail_scan *scan = context;
-	struct message_record message;
+	struct message_record message = {0};
+	struct ref_times times;
 	int error = 0;
 
 	if (record->type == RECORD_MESSAGE)
 		error = message_record_decode(&message, record);
-	else
-		message.ref_count = 0;
+	times = ref_times_of(&message);
 	for (uint32_t i = 0; error == 0 && i < message.ref_count; i++) {
 		struct message_ref ref = message_ref_decode(message.refs + i * MESSAGE_REF_SIZE);
+		uint64_t time_ms = ref_times_next(&times, ref.flags);
 		struct queue_log *log = queue_log_find(scan->r->store, ref.queue_id);
+		uint64_t share = store_share(record->size, message.ref_count);
 
 		if (log == NULL)
 			continue;
-		tail_add(scan->segment->tail, log, ref.qseq, scan->offset,
-			 (uint32_t)store_share(record->size, message.ref_count));
+		tail_add(scan->segment->tail, log, ref.qseq, scan->offset, (uint32_t)share);
 		if (qseq_set_has(&log->settled, ref.qseq))
 			continue;
-		scan->segment->live += store_share(record->size, message.ref_count);
+		scan->segment->live += share;
 		scan->segment->live_refs++;
+		if (time_ms != 0)
+			timed_heap_push(&scan->segment->tail->timed,
+					&(struct timed){time_ms, ref.queue_id, ref.qseq,
+							record->lsn, (uint32_t)share,
+							(uint32_t)message.body.n});
 	}
 	scan->offset += record->size;
 	return error;

@@ -115,9 +115,21 @@ struct seal_job {
 	uint64_t id;
 	uint64_t end;
 	uint64_t last_lsn;
+	uint64_t first_timed_ms; // of its footer
 	uint32_t salt;
 	int error;
 };
+
+/* Whether the footer that was written is there, and what it begins with. */
+static int
+look_at_footer(struct seal_job *job)
+{
+	struct footer footer;
+	int error = footer_open(&footer, job->file);
+
+	job->first_timed_ms = footer.first_timed_ms;
+	return error;
+}
 
 static void
 run_seal(struct mail *mail)
@@ -132,6 +144,8 @@ run_seal(struct mail *mail)
 		job->error = footer_build(job->file, &scan, job->end, job->last_lsn, 0, &loss);
 		scan_close(&scan);
 	}
+	if (job->error == 0)
+		job->error = look_at_footer(job);
 	if (job->error != 0)
 		return;
 	disk_close(&job->file);
@@ -169,6 +183,7 @@ seal_arrived(struct store *store, struct mail *mail)
 
 	if (job->error == 0) {
 		assert(segment->id == job->id);
+		timed_sealed(store, segment, job->first_timed_ms);
 		tail_free(&segment->tail);
 		store->sealing = NULL;
 		store->seal_retry_ms = 0;

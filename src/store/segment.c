@@ -16,7 +16,7 @@ segment_path(char path[PATH_MAX_SIZE], uint64_t id)
 }
 
 struct segment *
-segment_of(struct store *store, uint64_t lsn)
+segment_of(const struct store *store, uint64_t lsn)
 {
 	size_t low = 0;
 	size_t high = store->segment_count;
@@ -86,6 +86,7 @@ segment_remove(struct store *store, struct segment *segment)
 	memmove(store->segments + at, store->segments + at + 1,
 		(store->segment_count - at) * sizeof(struct segment *));
 	assert(segment->file == NULL);
+	timed_forget(store, segment);
 	xfree(segment);
 }
 

@@ -71,6 +71,8 @@ send_batch(struct store *store, struct batch *batch, struct segment *segment, ui
 	batch->term = store->superblock.term;
 	batch->stable = store->stable;
 	tail_add_batch(segment->tail, batch, segment->end);
+	timed_heap_join(&segment->tail->timed, &batch->timed);
+	timed_tidy(store, &segment->tail->timed);
 	segment->end += padded;
 	segment->live += batch->live;
 	segment->live_refs += batch->live_refs;
@@ -137,6 +139,7 @@ store_submit(struct store *store, struct now now, bool input_waits)
 	assert_thread(THREAD_BROKER);
 	store->now_ms = now.monotonic_ms;
 	store->wall_ms = now.wall_ms;
+	timed_tell(store);
 	roll_retry(store);
 	merge_look(store);
 	if (store->checkpoints.forced && !has_records(store) && store->spare != NULL &&
@@ -255,9 +258,11 @@ store_new(struct disk *disk, const struct store_options *options, const struct s
 		.next_segment_id = 1,
 	};
 	store->filling->first_lsn = 1;
+	store->timed.told_ms = UINT64_MAX;
 	map_init(&store->queues);
 	list_init(&store->acked);
 	list_init(&store->wanting);
+	list_init(&store->picking);
 	store->reader = reader_new(disk);
 	store->spares = xcalloc(1, sizeof(*store->spares));
 	store->spares->disk = disk;
@@ -285,6 +290,7 @@ store_free(struct store *store)
 		segment_remove(store, segment);
 	}
 	xfree(store->segments);
+	timed_fini(store);
 	roll_fini(store);
 	merge_fini(store);
 	pages_fini(store);

@@ -27,6 +27,7 @@ tail_free(struct tail **freed)
 	for (uint32_t i = 0; i * CHUNK_ENTRIES < tail->count; i++)
 		slab_free(tail->chunks[i], CHUNK_ENTRIES * sizeof(struct tail_entry));
 	xfree(tail->chunks);
+	timed_heap_fini(&tail->timed);
 	xfree(tail);
 	*freed = NULL;
 }

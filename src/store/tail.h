@@ -21,6 +21,7 @@ struct tail {
 	struct tail_entry **chunks; // own
 	uint32_t count;
 	uint32_t chunk_room;
+	struct timed_heap timed; // its references that have a time, until those were given
 };
 
 struct tail *tail_new(uint64_t segment_id);

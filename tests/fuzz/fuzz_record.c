@@ -57,6 +57,9 @@ rewrite(const struct record *record, const struct message_record *message)
 	if (message->ref_count != 0)
 		memcpy(p + MESSAGE_AT_REFS, message->refs,
 		       (size_t)message->ref_count * MESSAGE_REF_SIZE);
+	if (message->time_count != 0)
+		memcpy(p + MESSAGE_AT_REFS + (size_t)message->ref_count * MESSAGE_REF_SIZE,
+		       message->times, (size_t)message->time_count * 8);
 	fuzz_claim(memcmp(p + RECORD_HEADER_SIZE, record->p + RECORD_HEADER_SIZE,
 			  record->size - RECORD_HEADER_SIZE) == 0);
 	xfree(p);

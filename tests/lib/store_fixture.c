@@ -180,6 +180,7 @@ on_failed(void *context, int error, const char *what)
 static const struct store_ops fixture_ops = {
 	.define = on_define,
 	.message = on_message,
+	.deadlines = store_fixture_on_deadlines,
 	.snapshot = on_snapshot,
 	.stable = on_stable,
 	.short_of_space = on_short_of_space,
@@ -190,6 +191,9 @@ static const struct store_ops cold_ops = {
 	.define = on_define,
 	.read = store_fixture_on_read,
 	.read_end = store_fixture_on_read_end,
+	.read_this = store_fixture_on_read_this,
+	.read_these_end = store_fixture_on_read_these_end,
+	.deadlines = store_fixture_on_deadlines,
 	.snapshot = on_snapshot,
 	.stable = on_stable,
 	.short_of_space = on_short_of_space,
@@ -304,9 +308,15 @@ store_fixture_open(struct store_fixture *f)
 	ledger_cut(&f->ledger, store_stable(store));
 	f->ledger.stop = LEDGER_UNCLEAN;
 	take_logs(f, stop);
+	for (size_t i = 0; i < f->ledger.message_count; i++)
+		for (uint32_t n = 0; n < f->ledger.messages[i].ref_count; n++)
+			f->ledger.messages[i].refs[n].given = f->ledger.messages[i].refs[n].picked =
+				false;
 	if (f->cold)
 		store_fixture_begin_cold(f);
 	store_fixture_check(f);
+	if (f->timed && store_fixture_random(f, 2) == 0)
+		store_fixture_take_all(f, UINT64_MAX / 2);
 	return 0;
 }
 
@@ -442,13 +452,23 @@ store_fixture_publish(struct store_fixture *f, const uint32_t *queues, uint32_t 
 	message->record_size = (uint32_t)message_record_size(count, record.exchange.n, record.key.n,
 							     record.properties.n, record.body.n);
 	message->ref_count = record.ref_count = count;
+	message->expiry_ms = record.expiry_ms = f->timed ? store_fixture_time(f) : 0;
+	for (uint32_t i = 0; i < count; i++) {
+		message->refs[i] = (struct ledger_ref){
+			.queue = queues[i],
+			.due_ms = f->timed ? store_fixture_time(f) : 0,
+		};
+		record.time_count += message->refs[i].due_ms != 0;
+	}
+	message->record_size += 8 * record.time_count;
 	message->lsn = store_append_message(f->store, &record, &refs);
 	for (uint32_t i = 0; i < count; i++) {
 		struct ledger_queue *queue = &f->ledger.queues[queues[i]];
 		uint64_t qseq = queue->next_qseq++;
 
-		message->refs[i] = (struct ledger_ref){.queue = queues[i], .qseq = qseq};
-		store_add_ref(f->store, queue->log, refs + i * MESSAGE_REF_SIZE, qseq, body_size);
+		message->refs[i].qseq = qseq;
+		store_add_ref(f->store, queue->log, refs + i * MESSAGE_REF_SIZE, qseq, body_size,
+			      message->refs[i].due_ms);
 		/* in memory only what comes before the cold part */
 		if (f->cold && (queue->log->cold_count > 0 || pushes(f))) {
 			store_cold_push(queue->log, qseq, body_size);

@@ -48,6 +48,10 @@ struct store_fixture {
 	enum fixture_push push; // which messages go to the cold part, with cold
 	bool skips;		// to be opened without reading all that is there
 	bool reading_all;	// reads are compared with the ledger later
+	bool timed;		// some messages expire, some references are due at a time
+	unsigned given;		// deadlines
+	unsigned picked;	// messages that were read alone
+	unsigned told;		// calls of ops.deadlines
 	unsigned read_ends;	// calls of ops.read_end
 	bool failed;		// ops.failed was called
 	bool is_short;		// as ops.short_of_space said last
@@ -118,8 +122,29 @@ void store_fixture_on_read(void *context, struct queue_log *log, uint64_t qseq,
 void store_fixture_on_read_end(void *context, struct queue_log *log);
 void store_fixture_read_all(struct store_fixture *f);
 void store_fixture_begin_cold(struct store_fixture *f);
+void store_fixture_on_read_this(void *context, struct queue_log *log, uint64_t qseq,
+				const struct stored_message *message, bool redelivered);
+void store_fixture_on_read_these_end(void *context, struct queue_log *log);
+void store_fixture_on_deadlines(void *context);
+struct ledger_ref *store_fixture_ref(struct store_fixture *f, const struct queue_log *log,
+				     uint64_t qseq, size_t *message);
 void store_fixture_release(struct store_fixture *f, uint32_t queue);
 void store_fixture_check_cold(const struct store_fixture *f);
+
+/* store_ack_cold(). */
+void store_fixture_ack_cold(struct store_fixture *f, size_t message, uint32_t ref,
+			    enum ack_reason reason);
+/* store_read_these() of some cold messages: one in so many, up to room. Some of those that come are settled. */
+void store_fixture_pick(struct store_fixture *f, uint32_t queue, uint32_t one_in, uint32_t room);
+
+/* ---- deadlines, with f->timed ---- */
+
+/* A time for a message that comes: 0, or some time before or after now. */
+uint64_t store_fixture_time(struct store_fixture *f);
+/* store_take_deadlines() up to now; how many. Each must be right, and come once. */
+uint32_t store_fixture_take(struct store_fixture *f, uint64_t now_ms, uint32_t max);
+/* All that are due then; nothing that is open may be missing. */
+void store_fixture_take_all(struct store_fixture *f, uint64_t now_ms);
 
 /* ---- turns ---- */
 

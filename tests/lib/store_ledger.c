@@ -195,6 +195,25 @@ ledger_content(uint32_t number, uint32_t body_size)
 	};
 }
 
+/* The due times of the references that are there. */
+static void
+check_due_times(const struct ledger_message *wanted, const struct message_record *record)
+{
+	struct ref_times times = ref_times_of(record);
+
+	for (uint32_t i = 0; i < record->ref_count; i++) {
+		struct message_ref ref =
+			message_ref_decode(record->refs + (size_t)i * MESSAGE_REF_SIZE);
+		uint64_t ms = ref_times_next(&times, ref.flags);
+		uint32_t at = 0;
+
+		while (wanted->refs[at].qseq != ref.qseq ||
+		       (wanted->refs[at].due_ms != 0) != (ref.flags == REF_DUE) ||
+		       (ref.flags == REF_DUE ? wanted->refs[at].due_ms : wanted->expiry_ms) != ms)
+			must(++at < wanted->ref_count);
+	}
+}
+
 void
 ledger_check_content(const struct ledger_message *wanted, const struct stored_message *message)
 {
@@ -204,11 +223,13 @@ ledger_check_content(const struct ledger_message *wanted, const struct stored_me
 	/* compaction leaves settled references out */
 	must(record->ref_count > 0);
 	must(record->ref_count <= wanted->ref_count);
-	must(message->record_size == message_record_size(record->ref_count, content.exchange.n,
-							 content.key.n, content.properties.n,
-							 content.body.n));
+	must(message->record_size ==
+	     8 * (uint64_t)record->time_count +
+		     message_record_size(record->ref_count, content.exchange.n, content.key.n,
+					 content.properties.n, content.body.n));
 	must(record->time_ms == content.time_ms);
-	must(record->expiry_ms == content.expiry_ms);
+	must(record->expiry_ms == wanted->expiry_ms);
+	check_due_times(wanted, record);
 	must(bytes_equal(record->exchange, content.exchange));
 	must(bytes_equal(record->key, content.key));
 	must(bytes_equal(record->properties, content.properties));

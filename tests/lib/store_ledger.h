@@ -50,7 +50,10 @@ struct ledger_ref {
 	uint32_t queue; // index
 	uint64_t qseq;
 	uint64_t settled;		   // LSN behind which its mark is safe; 0: open
+	uint64_t due_ms;		   // 0: it is ready
 	bool cold;			   // it is in the cold part of its queue
+	bool given;			   // its time was given in this run
+	bool picked;			   // it is to be read alone
 	uint64_t returned[LEDGER_RETURNS]; // LSNs of the records that it came back; 0: it did not
 };
 
@@ -60,6 +63,7 @@ struct ledger_message {
 	uint32_t body_size;
 	uint32_t record_size;
 	uint32_t ref_count;
+	uint64_t expiry_ms; // 0: never
 	struct ledger_ref refs[LEDGER_REFS];
 };
 

@@ -136,7 +136,12 @@ step_cold(struct store_fixture *f)
 
 	if (pick_queues(f, &queue, 1) == 0)
 		return;
-	switch (store_fixture_random(f, 8)) {
+	switch (store_fixture_random(f, 10)) {
+	case 8:
+	case 9:
+		store_fixture_pick(f, queue, 1 + (uint32_t)store_fixture_random(f, 8),
+				   1 + (uint32_t)store_fixture_random(f, 30));
+		break;
 	case 0:
 		store_fixture_purge(f, queue);
 		break;
@@ -156,12 +161,26 @@ step_cold(struct store_fixture *f)
 	}
 }
 
+/* Time passes, and what is due then is taken, all or some; what is cold of it is settled at times. */
+static void
+step_timed(struct store_fixture *f)
+{
+	if (store_fixture_random(f, 2) == 0)
+		f->now.wall_ms += store_fixture_random(f, 2000);
+	if (store_fixture_random(f, 4) == 0)
+		store_fixture_take_all(f, f->now.wall_ms);
+	else
+		store_fixture_take(f, f->now.wall_ms, 1 + (uint32_t)store_fixture_random(f, 20));
+}
+
 void
 store_fixture_step(struct store_fixture *f)
 {
 	uint64_t kind = store_fixture_random(f, 100);
 
 	f->steps++;
+	if (f->timed && store_fixture_random(f, 4) == 0)
+		step_timed(f);
 	if (f->cold && store_fixture_random(f, 4) == 0)
 		step_cold(f);
 	if (kind < 35)

@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "store/timed.h"
+#include "util/mem.h"
+
 #include "lib/disk_sim_check.h"
 
 #define ID 42
@@ -23,6 +26,7 @@ struct expected {
 	uint64_t offset;
 	uint32_t body_size;
 	uint32_t share;
+	uint64_t time_ms; // 0: it has none
 	uint16_t flags;
 	uint8_t priority;
 };
@@ -136,7 +140,8 @@ end_record(struct world *w, size_t size)
 }
 
 static inline void
-expect(struct world *w, const struct message_ref *ref, uint32_t ref_count, size_t size, size_t body)
+expect(struct world *w, const struct message_ref *ref, uint32_t ref_count, size_t size, size_t body,
+       uint64_t time_ms)
 {
 	if (w->count == w->room) {
 		w->room = w->room == 0 ? 64 : 2 * w->room;
@@ -148,6 +153,7 @@ expect(struct world *w, const struct message_ref *ref, uint32_t ref_count, size_
 		.offset = w->content.n,
 		.body_size = (uint32_t)body,
 		.share = (uint32_t)size / ref_count,
+		.time_ms = time_ms,
 		.priority = ref->priority,
 		.flags = (uint16_t)((ref_count > 1 ? ENTRY_SHARED : 0) |
 				    ((ref->flags & REF_DEADLINE) != 0 ? ENTRY_DEADLINE : 0) |
@@ -155,26 +161,48 @@ expect(struct world *w, const struct message_ref *ref, uint32_t ref_count, size_
 	};
 }
 
+/* Times of one kind, behind p; returns their end. */
+static inline uint8_t *
+put_random_times(struct world *w, uint8_t *p, const struct message_ref *refs, uint32_t count,
+		 enum ref_flag flag, uint64_t *times)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (!(refs[i].flags & flag))
+			continue;
+		times[i] = 1 + random_below(w, 1000);
+		le64_store(p, times[i]);
+		p += 8;
+	}
+	return p;
+}
+
 static inline void
 add_message(struct world *w, const struct message_ref *refs, uint32_t count, size_t body)
 {
 	static const uint8_t octets[4096];
-	struct message_record message = {.ref_count = count, .body = {octets, body}};
-	size_t times = 0;
+	struct message_record message = {
+		.ref_count = count, .properties = {octets, 20}, .body = {octets, body}};
+	uint64_t times[8] = {0};
 	size_t size;
 	uint8_t *p;
+	uint8_t *q;
 
-	for (uint32_t i = 0; i < count; i++)
-		times += ((refs[i].flags & REF_DEADLINE) != 0) + ((refs[i].flags & REF_DUE) != 0);
-	/* the times stand where the properties would begin */
-	message.properties = bytes_of(octets, times * 8 + 20);
-	size = message_record_size(count, 0, 0, message.properties.n, body);
+	assert(count <= countof(times));
+	message.expiry_ms = random_below(w, 4) == 0 ? 1 + random_below(w, 1000) : 0;
+	for (uint32_t i = 0; i < count; i++) {
+		times[i] = message.expiry_ms;
+		message.time_count +=
+			((refs[i].flags & REF_DEADLINE) != 0) + ((refs[i].flags & REF_DUE) != 0);
+	}
+	size = message_record_size(count, 0, 0, 20, body) + 8 * (size_t)message.time_count;
 	p = add_record(w, size);
 	message_record_encode(p, (uint32_t)size, w->lsn, &message);
-	le32_store(p + MESSAGE_AT_PROPERTIES_SIZE, 20);
+	q = p + MESSAGE_AT_REFS + count * MESSAGE_REF_SIZE;
+	q = put_random_times(w, q, refs, count, REF_DEADLINE, times);
+	put_random_times(w, q, refs, count, REF_DUE, times);
 	for (uint32_t i = 0; i < count; i++) {
 		message_ref_encode(p + MESSAGE_AT_REFS + i * MESSAGE_REF_SIZE, &refs[i]);
-		expect(w, &refs[i], count, size, body);
+		expect(w, &refs[i], count, size, body, times[i]);
 	}
 	end_record(w, size);
 }
@@ -313,6 +341,81 @@ check_run(const struct footer *footer, const struct world *w, uint32_t number, s
 	return 0;
 }
 
+/* References that have a time. */
+static inline uint32_t
+world_timed(const struct world *w)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < w->count; i++)
+		count += w->items[i].time_ms != 0;
+	return count;
+}
+
+static inline struct timed
+timed_of(const struct expected *item)
+{
+	return (struct timed){.time_ms = item->time_ms,
+			      .queue_id = item->queue_id,
+			      .qseq = item->qseq,
+			      .share = item->share,
+			      .body_size = item->body_size};
+}
+
+static inline int
+compare_timed(const void *a, const void *b)
+{
+	struct timed x = timed_of(a);
+	struct timed y = timed_of(b);
+
+	return timed_is_before(&x, &y) ? -1 : timed_is_before(&y, &x);
+}
+
+/* The list without what has no time, in order of time; the caller frees it. */
+static inline struct expected *
+list_timed(const struct world *w, uint32_t *count)
+{
+	struct expected *list = xcalloc(w->count + 1, sizeof(*list));
+
+	*count = 0;
+	for (size_t i = 0; i < w->count; i++)
+		if (w->items[i].time_ms != 0)
+			list[(*count)++] = w->items[i];
+	qsort(list, *count, sizeof(*list), compare_timed);
+	return list;
+}
+
+/* Finds what is behind any of them, and all of it from there on. */
+static inline void
+check_timed(const struct footer *footer, struct world *w)
+{
+	uint32_t count;
+	struct expected *list = list_timed(w, &count);
+	uint32_t step = 1 + count / 50;
+
+	ck_assert(footer->has_timed);
+	ck_assert_uint_eq(footer->timed_count, count);
+	ck_assert_uint_eq(footer->first_timed_ms, count == 0 ? UINT64_MAX : list[0].time_ms);
+	for (uint32_t at = 0; at <= count; at += step) {
+		struct timed after = at == 0 ? (struct timed){0} : timed_of(&list[at - 1]);
+		uint32_t hint = (uint32_t)random_below(w, at / TIMED_PIECE_ITEMS + 1);
+		struct timed_piece piece;
+
+		ck_assert_int_eq(footer_timed_find(footer, &after, hint, &piece), 0);
+		ck_assert((piece.items == NULL) == (at == count));
+		for (uint32_t i = at; piece.items != NULL && piece.at < piece.count; i++) {
+			struct timed item = timed_of(&list[i]);
+
+			ck_assert_mem_eq(&item, &piece.items[piece.at++], sizeof(item));
+			if (piece.at == piece.count)
+				ck_assert_uint_eq(piece.next_ms,
+						  i + 1 < count ? list[i + 1].time_ms : UINT64_MAX);
+		}
+		xfree(piece.items);
+	}
+	free(list);
+}
+
 /* All that an open footer has. */
 static inline void
 check_all(const struct footer *footer, struct world *w)
@@ -330,6 +433,7 @@ check_all(const struct footer *footer, struct world *w)
 		at += run.count;
 	}
 	ck_assert_uint_eq(at, w->count);
+	check_timed(footer, w);
 }
 
 /* The first message of the queue and priority from a number on. */

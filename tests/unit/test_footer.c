@@ -175,6 +175,15 @@ is_refused(struct disk_sim *on)
 		ck_assert(error == 0 || error == -EBADMSG);
 		at += run.count;
 	}
+	for (uint32_t i = 0; error == 0 && i * TIMED_PIECE_ITEMS < world_timed(&world); i++) {
+		struct timed_piece piece = {0};
+
+		error = footer.has_timed ? footer_timed_piece(&footer, i, &piece) : -EBADMSG;
+		ck_assert(error == 0 || error == -EBADMSG);
+		xfree(piece.items);
+	}
+	if (error == 0)
+		check_timed(&footer, &world);
 	disk_close(&file);
 	return error != 0;
 }
@@ -193,18 +202,21 @@ START_TEST(test_garbled_footer_is_refused)
 {
 	size_t begin = make_small();
 	size_t entries = (world.count * FOOTER_ENTRY_SIZE + 7) / 8 * 8;
+	size_t timed = timed_section_size(world_timed(&world));
 	size_t size;
 
 	disk_sim_content(sim, path, &size);
 	for (size_t at = begin; at < size; at++) {
 		struct disk_sim *state = disk_sim_clone(sim);
 		uint8_t *p = disk_sim_content(state, path, &size);
-		size_t in_runs = at - begin - SECTION_HEADER_SIZE - entries;
+		size_t in_timed = at - begin - SECTION_HEADER_SIZE - entries;
+		size_t in_runs = in_timed - SECTION_HEADER_SIZE - timed;
 		bool filling =
 			at - begin >= SECTION_HEADER_SIZE + world.count * FOOTER_ENTRY_SIZE &&
 			at - begin < SECTION_HEADER_SIZE + entries;
 		/* the whole sections' checks are for tools that look at all of them */
-		bool check = (at - begin >= 4 && at - begin < 8) || (in_runs >= 4 && in_runs < 8);
+		bool check = (at - begin >= 4 && at - begin < 8) || (in_runs >= 4 && in_runs < 8) ||
+			     (in_timed >= 4 && in_timed < 8);
 
 		p[at] ^= (uint8_t)(1U << at % 8);
 		ck_assert_msg(is_refused(state) == !(filling || check), "octet %zu of %zu",

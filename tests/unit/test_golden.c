@@ -178,7 +178,7 @@ publish(struct session *s, unsigned queues, unsigned number, uint32_t size)
 
 		if (!(queues >> i & 1))
 			continue;
-		store_add_ref(s->store, log, refs, qseq, size);
+		store_add_ref(s->store, log, refs, qseq, size, 0);
 		log->next_qseq = max_u64(log->next_qseq, qseq + 1);
 		store_cold_push(log, qseq, size);
 		refs += MESSAGE_REF_SIZE;

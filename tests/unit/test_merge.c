@@ -124,7 +124,7 @@ END_TEST
 #define TIMED_REFS 3
 
 /* What was written of one of them: the times of its references, 0 for none. */
-struct timed {
+struct timed_message {
 	uint64_t lsn;
 	uint64_t deadline[TIMED_REFS];
 	uint64_t due[TIMED_REFS];
@@ -132,7 +132,7 @@ struct timed {
 	uint32_t body_size;
 };
 
-static struct timed timed[TIMED];
+static struct timed_message timed[TIMED];
 static const uint8_t extension[] = {1, 3, 'a', 'b', 'c', 2, 0};
 
 static uint8_t *
@@ -148,7 +148,7 @@ put_times(uint8_t *p, const uint64_t times[TIMED_REFS])
 
 /* Writes the record anew in the batch: the body gives up the octets that times and extension take. */
 static void
-add_times(struct timed *t, uint8_t *refs, const struct message_record *content)
+add_times(struct timed_message *t, uint8_t *refs, const struct message_record *content)
 {
 	uint8_t *start = refs - MESSAGE_AT_REFS;
 	uint32_t size = le32_load(start + RECORD_AT_SIZE);
@@ -180,7 +180,7 @@ static void
 publish_timed(unsigned number, const uint32_t queues[TIMED_REFS])
 {
 	struct message_record record = ledger_content(number, 1000);
-	struct timed *t = &timed[number];
+	struct timed_message *t = &timed[number];
 	uint64_t times = 0;
 	uint8_t *refs;
 
@@ -196,7 +196,7 @@ publish_timed(unsigned number, const uint32_t queues[TIMED_REFS])
 	t->body_size = (uint32_t)(record.body.n - 8 * times - 2 - sizeof(extension));
 	for (unsigned i = 0; i < TIMED_REFS; i++)
 		store_add_ref(f.store, f.ledger.queues[queues[i]].log, refs + i * MESSAGE_REF_SIZE,
-			      number + 1, t->body_size);
+			      number + 1, t->body_size, 0);
 	add_times(t, refs, &record);
 	store_fixture_flush(&f);
 }
@@ -207,7 +207,7 @@ check_timed(void *context, const struct record *record)
 	unsigned *number = context;
 	struct message_record message;
 	struct message_record content;
-	const struct timed *t;
+	const struct timed_message *t;
 	const uint8_t *times;
 	unsigned at = 0;
 

@@ -304,7 +304,7 @@ START_TEST(test_orphans_are_ignored)
 
 	store_define(store, &orphan);
 	store_append_message(store, &record, &ref);
-	store_add_ref(store, log, ref, 1, 100);
+	store_add_ref(store, log, ref, 1, 100, 0);
 	store_define(store, &(struct definition){.kind = DEFINITION_PART,
 						 .removed = true,
 						 .vhost = BYTES("v"),

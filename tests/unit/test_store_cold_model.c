@@ -26,6 +26,7 @@ static void
 run_seed(struct store_fixture *f)
 {
 	f->cold = true;
+	f->timed = store_fixture_random(f, 4) != 0;
 	f->options.file_size = (uint64_t)(8 * 1024) << store_fixture_random(f, 6);
 	f->options.buffer_size = 4096U << store_fixture_random(f, 8);
 	f->options.checkpoint_size = 4096U << store_fixture_random(f, 10);

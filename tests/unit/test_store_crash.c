@@ -96,6 +96,7 @@ static void
 work_on_cold(struct store_fixture *f)
 {
 	f->cold = true;
+	f->timed = true;
 	f->options.file_size = 8192U << store_fixture_random(f, 3);
 	f->options.buffer_size = 4096;
 	f->options.checkpoint_size = 2048U << store_fixture_random(f, 4);

@@ -14,6 +14,7 @@
 static void
 run_seed(struct store_fixture *f)
 {
+	f->timed = store_fixture_random(f, 2) == 0;
 	f->options.file_size = (uint64_t)(64 * 1024) << store_fixture_random(f, 5);
 	f->options.buffer_size = 4096U << store_fixture_random(f, 8);
 	f->options.checkpoint_size = 4096U << store_fixture_random(f, 10);

@@ -327,7 +327,7 @@ append_images(uint32_t queue)
 	for (uint32_t i = 0; i + BATCH_SIZE <= 16 * 1024; i += BATCH_SIZE)
 		batch_record_encode(body + i, &image, 0);
 	store_append_message(f.store, &record, &refs);
-	store_add_ref(f.store, q->log, refs, q->next_qseq++, 16 * 1024);
+	store_add_ref(f.store, q->log, refs, q->next_qseq++, 16 * 1024, 0);
 	xfree(body);
 }
 

@@ -249,7 +249,7 @@ publish_body(struct store *store, struct queue_log *log, uint64_t qseq, struct b
 	uint8_t *refs;
 	uint64_t lsn = store_append_message(store, &message, &refs);
 
-	store_add_ref(store, log, refs, qseq, (uint32_t)body.n);
+	store_add_ref(store, log, refs, qseq, (uint32_t)body.n, 0);
 	return lsn;
 }
 
