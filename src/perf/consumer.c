@@ -75,12 +75,14 @@ message_end(struct consumer *consumer)
 	struct totals *totals = consumer->totals;
 
 	totals->received++;
-	if (consumer->stamped)
+	if (consumer->stamped && likely(!consumer->waits))
 		check_order(consumer);
 	if (consumer->intended_us != 0 && totals->timed &&
 	    (totals->every || consumer->first_of_read)) {
 		uint64_t now = consumer->client.engine->now_us;
 
+		if (unlikely(now < consumer->intended_us))
+			totals->early_us = max_u64(totals->early_us, consumer->intended_us - now);
 		consumer->first_of_read = false;
 		histogram_add(&totals->latency,
 			      now > consumer->intended_us ? now - consumer->intended_us : 0);
@@ -210,7 +212,8 @@ consumer_open(struct consumer *consumer, struct engine *engine, const struct opt
 {
 	struct method qos = {.id = METHOD_basic_qos};
 
-	*consumer = (struct consumer){.options = options, .totals = totals};
+	*consumer = (struct consumer){
+		.options = options, .totals = totals, .waits = options_wait(options)->to != 0};
 	consumer->next = xcalloc(options->producers, sizeof(*consumer->next));
 	client_open(&consumer->client, engine, &options->broker, &role);
 	if (options->prefetch == 0 || options->auto_ack)

@@ -23,6 +23,7 @@ struct consumer {
 	uint64_t body_left;   // octets of the body in frames after that
 	bool within;	      // a message has begun and not ended
 	bool first_of_read;   // no message of this read was timed yet
+	bool waits;	      // messages wait before they are delivered: they come in any order
 	bool stamped;	      // the message has a number: its body has 8 octets or more
 	uint64_t number;      // producer and sequence of the message
 	uint64_t intended_us; // when it was to be sent; 0 when its body is too short to say

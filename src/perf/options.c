@@ -20,6 +20,7 @@ enum option_kind {
 	OPTION_TEXT,
 	OPTION_NUMBER,
 	OPTION_SECONDS,
+	OPTION_RANGE,
 	OPTION_FLAG
 };
 
@@ -89,6 +90,19 @@ seconds_parse(double *value, const char *text)
 }
 
 static bool
+range_parse(struct range *range, const char *text)
+{
+	char *end;
+
+	errno = 0;
+	range->from = strtoull(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '-' || errno != 0)
+		return false;
+	return number_parse(&range->to, end + 1) && range->from <= range->to && range->to > 0 &&
+	       range->to <= WAIT_MAX;
+}
+
+static bool
 option_set(struct options *options, const struct option_row *row, const char *text)
 {
 	void *field = (char *)options + row->offset;
@@ -101,6 +115,8 @@ option_set(struct options *options, const struct option_row *row, const char *te
 		return number_parse(field, text);
 	case OPTION_SECONDS:
 		return seconds_parse(field, text);
+	case OPTION_RANGE:
+		return range_parse(field, text);
 	case OPTION_FLAG:
 		*(bool *)field = true;
 		return true;
@@ -113,7 +129,8 @@ option_set(struct options *options, const struct option_row *row, const char *te
 const char *
 exchange_type_name(enum exchange_type type)
 {
-	static const char *const names[] = {"", "direct", "fanout", "topic", "headers"};
+	static const char *const names[] = {"",	     "direct",	"fanout",
+					    "topic", "headers", "x-delayed-message"};
 
 	return names[type];
 }
@@ -144,6 +161,10 @@ derive(struct options *options)
 		options->consumers = only_idle ? 0 : options->queues;
 	if (options->bindings == UNSET)
 		options->bindings = options->queues;
+	if (options->expire.to != 0)
+		options->dead_letters = true;
+	if (options->delay.to != 0 && options->exchange_type == EXCHANGE_DEFAULT)
+		options->exchange_type = EXCHANGE_DELAYED;
 	if (options->exchange_type == EXCHANGE_DEFAULT && options->exchange[0] != '\0')
 		options->exchange_type = EXCHANGE_DIRECT;
 	if (options->exchange_type != EXCHANGE_DEFAULT && options->exchange[0] == '\0')
@@ -206,6 +227,23 @@ refuse_pairs(const struct options *options)
 	return NULL;
 }
 
+/* Of messages that wait. */
+static const char *
+refuse_waits(const struct options *options)
+{
+	if (options_wait(options)->to == 0)
+		return NULL;
+	if (options->expire.to != 0 && options->delay.to != 0)
+		return "--expire and --delay exclude each other";
+	if (options->delay.to != 0 && options->exchange_type != EXCHANGE_DELAYED)
+		return "--delay needs an exchange of its own: it excludes --type";
+	if (options->body < 16)
+		return "--expire and --delay need a --body of at least 16";
+	if (options->drain || options->max_length != UNSET || options->consumers == 0)
+		return "--expire and --delay need consumers, and exclude --drain and --max-length";
+	return NULL;
+}
+
 static int
 finish(struct options *options)
 {
@@ -221,6 +259,8 @@ finish(struct options *options)
 	refused = refuse_numbers(options);
 	if (refused == NULL)
 		refused = refuse_pairs(options);
+	if (refused == NULL)
+		refused = refuse_waits(options);
 	return refused == NULL ? GO_ON : complain("%s", refused);
 }
 
@@ -269,8 +309,9 @@ take_options(struct options *options, int argc, char **argv)
 			return complain("option '%s' is unknown or incomplete; --help lists them",
 					argv[optind - 1]);
 		if (!option_set(options, &rows[option], optarg))
-			return complain("--%s: '%s' is not a number that it takes",
-					rows[option].name, optarg);
+			return complain("--%s: '%s' is not a %s that it takes", rows[option].name,
+					optarg,
+					rows[option].kind == OPTION_RANGE ? "range" : "number");
 	}
 	return GO_ON;
 }

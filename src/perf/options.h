@@ -13,13 +13,24 @@ enum exchange_type {
 	EXCHANGE_DIRECT,
 	EXCHANGE_FANOUT,
 	EXCHANGE_TOPIC,
-	EXCHANGE_HEADERS
+	EXCHANGE_HEADERS,
+	EXCHANGE_DELAYED // by keys as direct; with --delay only
 };
+
+/* Milliseconds, both included; to is 0: not asked for. */
+struct range {
+	uint64_t from;
+	uint64_t to;
+};
+
+#define WAIT_DIGITS 10 // of an expiration
+#define WAIT_MAX 4294967295ULL
 
 #define OPTION_FIELD_TEXT const char *
 #define OPTION_FIELD_NUMBER uint64_t
 #define OPTION_FIELD_SECONDS double
 #define OPTION_FIELD_FLAG bool
+#define OPTION_FIELD_RANGE struct range
 
 struct options {
 #define OPTION(kind, field, name, argument, standard, help) OPTION_FIELD_##kind field;
@@ -32,5 +43,12 @@ struct options {
 /* Fills options. Returns -1 when the program shall go on; else its exit status: help or version were
  * asked for and printed, or something is wrong and one line on stderr says what. */
 int options_parse(struct options *options, int argc, char **argv) MUST_CHECK;
+/* How long each message waits before it is delivered, when it does. */
+static inline const struct range *
+options_wait(const struct options *options)
+{
+	return options->delay.to != 0 ? &options->delay : &options->expire;
+}
+
 /* "direct" and so on; empty for the default exchange. */
 const char *exchange_type_name(enum exchange_type type);

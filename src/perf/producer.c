@@ -28,11 +28,19 @@ struct block {
 
 /* ---- the image ------------------------------------------------------------------------------------ */
 
-/* Writes the payload of the content header; for a headers exchange, *number_at is where the value of the
- * header stands in it. */
+/* Where in a content header with that table the value of the table's last field is, of so many octets. */
 static size_t
-header_write(const struct producer *producer, uint8_t *out, size_t room, size_t *number_at)
+value_at(struct bytes table, size_t size)
 {
+	return CONTENT_HEADER_FIXED + 4 + table.n - size;
+}
+
+/* Writes the payload of the content header; *varies_at is where what is another for each message stands in it: the
+ * value of the header of a headers exchange, or how long it waits. */
+static size_t
+header_write(const struct producer *producer, uint8_t *out, size_t room, size_t *varies_at)
+{
+	static const char digits[WAIT_DIGITS + 1] = "0000000000";
 	const struct options *options = producer->options;
 	struct basic_properties properties = {.flags = PROPERTY_delivery_mode};
 	uint8_t table[32];
@@ -41,12 +49,21 @@ header_write(const struct producer *producer, uint8_t *out, size_t room, size_t 
 	properties.delivery_mode = options->persistent ? 2 : 1;
 	if (options->exchange_type == EXCHANGE_HEADERS) {
 		table_put_int(&t, BYTES("number"), 0);
-		properties.flags |= PROPERTY_headers;
-		properties.headers = bytes_of(table, (size_t)(t.p - table));
-		*number_at = CONTENT_HEADER_FIXED + 4 + properties.headers.n - sizeof(uint32_t);
+		*varies_at = value_at(bytes_of(table, (size_t)(t.p - table)), sizeof(uint32_t));
+	} else if (options->delay.to != 0) {
+		table_put_long(&t, BYTES("x-delay"), 0);
+		*varies_at = value_at(bytes_of(table, (size_t)(t.p - table)), sizeof(uint64_t));
+	} else if (options->expire.to != 0) {
+		properties.flags |= PROPERTY_expiration;
+		properties.expiration = bytes_str(digits);
 	}
+	properties.headers = bytes_of(table, (size_t)(t.p - table));
+	if (properties.headers.n != 0)
+		properties.flags |= PROPERTY_headers;
 	content_header_encode(&properties, options->body, &w);
 	assert(!w.bad && !t.bad);
+	if (options->expire.to != 0) // the last property
+		*varies_at = (size_t)(w.p - out) - WAIT_DIGITS;
 	return (size_t)(w.p - out);
 }
 
@@ -60,7 +77,7 @@ image_make(struct producer *producer)
 	struct method m = {.id = METHOD_basic_publish};
 	bool number = options->exchange_type == EXCHANGE_HEADERS;
 	uint8_t header[128], *body = xmalloc(options->body);
-	size_t header_size, number_at = 0, method_size;
+	size_t header_size, varies_at = 0, method_size;
 	struct writer w;
 
 	memset(body, 'x', options->body);
@@ -71,15 +88,16 @@ image_make(struct producer *producer)
 		number ? BYTES("") : topology_key(producer->topology, producer->key);
 	frame_write_method(&w, CLIENT_CHANNEL, &m);
 	method_size = (size_t)(w.p - producer->image);
-	header_size = header_write(producer, header, sizeof(header), &number_at);
+	header_size = header_write(producer, header, sizeof(header), &varies_at);
 	frame_write_content(&w, CLIENT_CHANNEL, bytes_of(header, header_size),
 			    bytes_of(body, options->body), frame_max);
 	assert(!w.bad);
 	xfree(body);
 	producer->stride = (size_t)(w.p - producer->image);
 	producer->body_at = method_size + header_size + FRAME_OVERHEAD + FRAME_PREFIX;
+	producer->wait_at = method_size + FRAME_PREFIX + varies_at;
 	if (number)
-		producer->key_at = method_size + FRAME_PREFIX + number_at;
+		producer->key_at = producer->wait_at;
 	else
 		producer->key_at = FRAME_PREFIX + 4 + 2 + 1 + m.basic_publish.exchange.n + 1;
 	producer->per_block = max_u64(1, BLOCK_SIZE / producer->stride);
@@ -126,6 +144,36 @@ producer_next_us(const struct producer *producer)
 	return intended_us(producer, producer->sequence);
 }
 
+/* xorshift64*: spread well enough, and the same in each run. */
+static uint64_t
+next_random(struct producer *producer)
+{
+	uint64_t x = producer->random;
+
+	x ^= x >> 12;
+	x ^= x << 25;
+	x ^= x >> 27;
+	producer->random = x;
+	return x * 0x2545f4914f6cdd1dULL;
+}
+
+/* Puts a wait into the message at p; how long it is in microseconds. */
+static uint64_t
+stamp_wait(struct producer *producer, uint8_t *p)
+{
+	const struct range *wait = options_wait(producer->options);
+	uint64_t ms = wait->from + next_random(producer) % (wait->to - wait->from + 1);
+	uint64_t left = ms;
+
+	p += producer->wait_at;
+	if (producer->options->delay.to != 0)
+		store_longlong(p, ms);
+	else
+		for (size_t i = WAIT_DIGITS; i > 0; left /= 10)
+			p[--i] = (uint8_t)('0' + left % 10);
+	return ms * 1000;
+}
+
 /* Puts key, number and time into the next n messages, which lie at p. */
 static void
 stamp(struct producer *producer, uint8_t *p, size_t n)
@@ -134,6 +182,7 @@ stamp(struct producer *producer, uint8_t *p, size_t n)
 	uint64_t body = producer->options->body, sequence = producer->sequence;
 	uint64_t us = producer->client.engine->now_us;
 	bool vary = topology->key_count > 1;
+	bool waits = options_wait(producer->options)->to != 0;
 
 	for (size_t i = 0; i < n; i++, p += producer->stride, sequence++) {
 		if (producer->origin_us != 0)
@@ -150,7 +199,8 @@ stamp(struct producer *producer, uint8_t *p, size_t n)
 			store_longlong(p + producer->body_at,
 				       producer->index << SEQUENCE_BITS | sequence);
 		if (body >= 16)
-			store_longlong(p + producer->body_at + 8, us);
+			store_longlong(p + producer->body_at + 8,
+				       unlikely(waits) ? us + stamp_wait(producer, p) : us);
 		if (producer->sent_us != NULL)
 			producer->sent_us[sequence & producer->mask] = us;
 	}
@@ -276,6 +326,7 @@ producer_open(struct producer *producer, uint64_t index, struct engine *engine,
 				      .topology = topology,
 				      .totals = totals,
 				      .index = index,
+				      .random = index + 1,
 				      .key = index % topology->key_count};
 	client_open(&producer->client, engine, &options->broker, &role);
 	image_make(producer);

@@ -5,7 +5,7 @@
  * confirms a ring holds the send times of what is not confirmed yet, and its size is the window.
  *
  * A body begins with its producer (16 bits) and its number (48 bits), from 8 octets on, and the time in
- * microseconds at which it was to be sent, from 16 on.
+ * microseconds at which it was to be sent, from 16 on; of a message that is to wait, at which it is to be delivered.
  */
 #pragma once
 
@@ -33,6 +33,8 @@ struct producer {
 	size_t stride;	    // its size
 	size_t key_at;	    // where the key stands in it
 	size_t body_at;	    // where the body begins
+	size_t wait_at;	    // where it says how long it waits, when it does
+	uint64_t random;    // what the last wait was made of
 	size_t per_block;   // messages in a block
 	struct block *free; // owns; blocks that are not being sent, the last one in front
 

@@ -92,7 +92,12 @@ table_print(const struct options *options, const struct result *result)
 	printf("%-24s  %.0f/s\n", "received", figures.received);
 	if (options->confirm != 0)
 		printf("%-24s  %.0f/s\n", "confirmed", figures.confirmed);
-	table_latency("delivery latency, us", &totals->latency);
+	if (options_wait(options)->to == 0) {
+		table_latency("delivery latency, us", &totals->latency);
+	} else {
+		table_latency("too late, us", &totals->latency);
+		printf("%-24s  %" PRIu64 " at most\n", "too soon, us", totals->early_us);
+	}
 	table_latency("confirm latency, us", &totals->confirms);
 	printf("%-24s  %.3f us a message sent or received\n", "own CPU", figures.own_cpu);
 	if (options->broker_pid != 0) {
@@ -131,6 +136,8 @@ json_load(const struct options *options, const struct result *result)
 	printf(",\n  \"received_per_second\": %.1f", figures.received);
 	printf(",\n  \"confirmed_per_second\": %.1f", figures.confirmed);
 	json_latency("latency_us", &totals->latency);
+	if (options_wait(options)->to != 0)
+		printf(",\n  \"early_us\": %" PRIu64, totals->early_us);
 	json_latency("confirm_us", &totals->confirms);
 	printf(",\n  \"own_cpu_us_per_message\": %.4f", figures.own_cpu);
 	if (options->broker_pid != 0) {

@@ -151,6 +151,7 @@ static void
 run_to_completion(struct run *run, bool consumed)
 {
 	uint64_t before = UINT64_MAX, moved_us = run->engine.now_us;
+	uint64_t patience_us = PATIENCE_US + 1000 * options_wait(run->options)->to;
 
 	while (!is_complete(run, consumed)) {
 		uint64_t now = run->totals->sent + run->totals->received + run->totals->confirmed +
@@ -158,7 +159,7 @@ run_to_completion(struct run *run, bool consumed)
 
 		if (now != before)
 			moved_us = run->engine.now_us;
-		else if (run->engine.now_us - moved_us > PATIENCE_US)
+		else if (run->engine.now_us - moved_us > patience_us)
 			return;
 		before = now;
 		step(run, UINT64_MAX);
@@ -192,7 +193,7 @@ start_consumers(struct run *run)
 
 	for (uint64_t i = 0; i < run->options->consumers; i++)
 		consumer_start(&run->consumers[i],
-			       topology_queue(&run->topology, i % run->options->queues, name));
+			       topology_source(&run->topology, i % run->options->queues, name));
 }
 
 static void
@@ -203,7 +204,7 @@ start_producers(struct run *run)
 	run->started_us = run->engine.now_us;
 	run->line_us = run->started_us + SECOND_US;
 	run->last = snapshot_take(run, false);
-	run->totals->every = options->rate != 0;
+	run->totals->every = options->rate != 0 || options_wait(options)->to != 0;
 	for (uint64_t i = 0; i < options->producers; i++) {
 		struct producer *producer = &run->producers[i];
 

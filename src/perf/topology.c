@@ -48,6 +48,14 @@ dead_queue(const struct topology *topology, char out[QUEUE_NAME_MAX])
 	return bytes_of(out, (size_t)n);
 }
 
+struct bytes
+topology_source(const struct topology *topology, uint64_t index, char out[QUEUE_NAME_MAX])
+{
+	if (topology->options->expire.to != 0)
+		return dead_queue(topology, out);
+	return topology_queue(topology, index, out);
+}
+
 static bool
 is_predeclared(const char *exchange)
 {
@@ -124,9 +132,14 @@ exchange_declare(const struct topology *topology, struct client *client)
 {
 	const struct options *options = topology->options;
 	struct method m = {.id = METHOD_exchange_declare};
+	uint8_t arguments[64];
+	struct writer w = writer_of(arguments, sizeof(arguments));
 
 	if (options->exchange_type == EXCHANGE_DEFAULT || is_predeclared(options->exchange))
 		return;
+	if (options->exchange_type == EXCHANGE_DELAYED)
+		table_put_string(&w, BYTES("x-delayed-type"), BYTES("direct"));
+	m.exchange_declare.arguments = bytes_of(arguments, (size_t)(w.p - arguments));
 	m.exchange_declare.exchange = bytes_str(options->exchange);
 	m.exchange_declare.type = bytes_str(exchange_type_name(options->exchange_type));
 	m.exchange_declare.durable = options->durable;

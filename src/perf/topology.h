@@ -31,6 +31,10 @@ void topology_delete(const struct topology *topology, struct client *client);
 /* Name of the queue with that index, written to out. Returns its view. */
 struct bytes topology_queue(const struct topology *topology, uint64_t index,
 			    char out[QUEUE_NAME_MAX]);
+/* Where consumers of this index consume from: that queue, or the one for dead letters when those are what is
+ * consumed. Its name is written to out. */
+struct bytes topology_source(const struct topology *topology, uint64_t index,
+			     char out[QUEUE_NAME_MAX]);
 static inline struct bytes
 topology_key(const struct topology *topology, size_t index)
 {

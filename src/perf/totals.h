@@ -15,6 +15,7 @@ struct totals {
 	uint64_t misordered;	   // deliveries that did not follow those before them
 	bool timed;		   // latencies are to be recorded now
 	bool every;		   // of every message, not only of the first of each read
+	uint64_t early_us;	   // how much too soon a delivery was at most
 	struct histogram latency;  // intended send time to delivery, microseconds
 	struct histogram confirms; // intended send time to confirm, microseconds
 };

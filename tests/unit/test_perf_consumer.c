@@ -119,6 +119,19 @@ START_TEST(test_what_comes_twice_or_late_is_out_of_order)
 }
 END_TEST
 
+START_TEST(test_what_waited_comes_in_any_order_and_says_how_far_off)
+{
+	add_delivery(0, 5, 3000, 16);
+	add_delivery(0, 4, 5700, 16);
+	start();
+	consumer.waits = true;
+	feed_cut_at(stream_size);
+	ck_assert_uint_eq(totals.misordered, 0);
+	ck_assert_uint_eq(totals.latency.max, 2000);
+	ck_assert_uint_eq(totals.early_us, 700);
+}
+END_TEST
+
 START_TEST(test_a_body_of_nobody_is_out_of_order)
 {
 	add_delivery(2, 0, 0, 16);
@@ -147,5 +160,6 @@ START_TEST(test_a_broken_stream_ends_the_program)
 END_TEST
 
 TESTS("perf consumer", test_every_cut_of_the_stream_counts_each_message_once, test_octet_by_octet,
-      test_what_comes_twice_or_late_is_out_of_order, test_a_body_of_nobody_is_out_of_order,
-      test_a_broken_stream_ends_the_program)
+      test_what_comes_twice_or_late_is_out_of_order,
+      test_what_waited_comes_in_any_order_and_says_how_far_off,
+      test_a_body_of_nobody_is_out_of_order, test_a_broken_stream_ends_the_program)

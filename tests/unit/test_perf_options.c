@@ -73,6 +73,22 @@ START_TEST(test_nobody_works_beside_idle_connections)
 }
 END_TEST
 
+START_TEST(test_messages_wait)
+{
+	ck_assert_int_eq(parse("pannier-perf throughput"), -1);
+	ck_assert_uint_eq(options_wait(&options)->to, 0);
+	ck_assert_int_eq(parse("pannier-perf throughput --expire 1000-60000"), -1);
+	ck_assert_uint_eq(options_wait(&options)->from, 1000);
+	ck_assert_uint_eq(options_wait(&options)->to, 60000);
+	ck_assert(options.dead_letters);
+	ck_assert_int_eq(parse("pannier-perf throughput --delay 0-1"), -1);
+	ck_assert_uint_eq(options_wait(&options)->to, 1);
+	ck_assert(!options.dead_letters);
+	ck_assert_int_eq(options.exchange_type, EXCHANGE_DELAYED);
+	ck_assert_str_eq(options.exchange, "pannier-perf");
+}
+END_TEST
+
 START_TEST(test_what_makes_no_sense_is_refused)
 {
 	static const char *const bad[] = {
@@ -101,6 +117,17 @@ START_TEST(test_what_makes_no_sense_is_refused)
 		"pannier-perf latency --body 8",
 		"pannier-perf throughput --reject --auto-ack",
 		"pannier-perf throughput --max-length 10",
+		"pannier-perf throughput --expire 5",
+		"pannier-perf throughput --expire 5-",
+		"pannier-perf throughput --expire -5",
+		"pannier-perf throughput --expire 6-5",
+		"pannier-perf throughput --expire 0-0",
+		"pannier-perf throughput --expire 1-4294967296",
+		"pannier-perf throughput --expire 1-2 --delay 1-2",
+		"pannier-perf throughput --expire 1-2 --body 8",
+		"pannier-perf throughput --expire 1-2 --publish-only",
+		"pannier-perf throughput --delay 1-2 --type direct",
+		"pannier-perf throughput --delay 1-2 --drain --count 1",
 	};
 
 	for (size_t i = 0; i < countof(bad); i++)
@@ -117,5 +144,5 @@ END_TEST
 
 TESTS("perf options", test_one_producer_and_one_consumer_by_default,
       test_each_queue_has_a_consumer_and_a_binding, test_latency_has_a_rate,
-      test_nobody_works_beside_idle_connections, test_what_makes_no_sense_is_refused,
-      test_help_and_version_end_well)
+      test_nobody_works_beside_idle_connections, test_messages_wait,
+      test_what_makes_no_sense_is_refused, test_help_and_version_end_well)
