@@ -364,29 +364,44 @@ tell_policies(const struct listener *listener, const struct vhost *vhost)
 			tell(listener, describe_policy(policy));
 }
 
+/* Of one that is kept. The numbers that a queue gave out are its while it lives. */
 static void
-tell_part(void *context, struct queue *part)
+tell_queue(const struct listener *listener, const struct queue *q)
 {
-	if (queue_is_kept(part))
-		tell(context, describe_queue(part));
+	q->log->next_qseq = q->next_qseq;
+	tell(listener, describe_queue(q));
 }
 
 static void
-tell_content(struct listener *listener, const struct vhost *vhost)
+tell_parts(const struct listener *listener, const struct list *parts)
+{
+	const struct queue_part *part;
+
+	list_for_each (parts, part, struct queue_part, of_owner)
+		tell_queue(listener, part->queue);
+}
+
+/* In one walk over the queues, for a checkpoint is taken in one go: 100,000 of them are not in any cache. */
+static void
+tell_content(const struct listener *listener, const struct vhost *vhost)
 {
 	const struct exchange *exchange;
 	const struct queue *q;
 
 	tell_policies(listener, vhost);
 	map_for_each (&vhost->exchanges, exchange, struct exchange, node) {
-		if (exchange_is_kept(exchange))
-			tell(listener, describe_exchange(exchange));
+		if (!exchange_is_kept(exchange))
+			continue;
+		tell(listener, describe_exchange(exchange));
+		tell_parts(listener, &exchange->parts);
 	}
 	map_for_each (&vhost->queues, q, struct queue, node) {
-		if (queue_is_kept(q))
-			tell(listener, describe_queue(q));
+		if (!queue_is_kept(q))
+			continue;
+		tell_queue(listener, q);
+		if (q->life != NULL)
+			tell_parts(listener, &q->life->parts);
 	}
-	parts_each(vhost, tell_part, listener);
 	map_for_each (&vhost->exchanges, exchange, struct exchange, node)
 		tell_bindings(listener, exchange);
 }
@@ -396,7 +411,7 @@ broker_each_definition(const struct broker *broker,
 		       void (*each)(void *context, const struct definition *definition),
 		       void *context)
 {
-	struct listener listener = {.each = each, .context = context};
+	const struct listener listener = {.each = each, .context = context};
 	const struct vhost *vhost;
 	const struct user *user;
 
@@ -416,25 +431,8 @@ add_to_snapshot(void *context, const struct definition *definition)
 	store_snapshot_add(context, definition);
 }
 
-/* The numbers that a queue gave out are its while it lives. */
-static void
-note_numbers(void *context, struct queue *q)
-{
-	(void)context;
-	if (q->log != NULL)
-		q->log->next_qseq = q->next_qseq;
-}
-
 void
 broker_snapshot(const struct broker *broker, struct store *store)
 {
-	struct vhost *vhost;
-	struct queue *q;
-
-	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
-		map_for_each (&vhost->queues, q, struct queue, node)
-			note_numbers(NULL, q);
-		parts_each(vhost, note_numbers, NULL);
-	}
 	broker_each_definition(broker, add_to_snapshot, store);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be confirmed: a message that is on the disk, or that all its queues have settled before. */
+/*
+ * What may be confirmed: a message that is on the disk, or that all its queues have settled before. And the numbers of
+ * messages that have no record.
+ */
 #include "broker/internal.h"
 #include "unit/cold_fixture.h"
 #include "util/owned.h"
@@ -161,8 +164,26 @@ START_TEST(test_many_records_in_one_batch)
 }
 END_TEST
 
+/* Else a message would have the number of one that is settled. */
+START_TEST(test_numbers_of_messages_without_a_record_are_not_given_again)
+{
+	take_all(a, true);
+	publish(a, 10, true);
+	for (int i = 0; i < 3; i++)
+		publish(a, 10, false);
+	run_all();
+	restart(true);
+	publish(a, 10, true);
+	run_all();
+	restart(true);
+	ck_assert_uint_eq(queue_message_count(a->queue), 1);
+	drain(a);
+}
+END_TEST
+
 TESTS_WITH("queue_store", cold_set_up, cold_tear_down, test_done_when_stable,
 	   test_done_when_acknowledged_before, test_done_when_delivered_without_acknowledgement,
 	   test_not_done_when_requeued, test_done_when_the_last_queue_has_settled_it,
 	   test_done_when_its_queue_was_purged_or_deleted,
-	   test_not_done_when_its_dead_letter_is_not_stable, test_many_records_in_one_batch)
+	   test_not_done_when_its_dead_letter_is_not_stable, test_many_records_in_one_batch,
+	   test_numbers_of_messages_without_a_record_are_not_given_again)
