@@ -206,6 +206,7 @@ fill_and_merge(struct store_fixture *f)
 	uint32_t queues[4];
 
 	f->cold = store_fixture_random(f, 2) == 0;
+	f->timed = store_fixture_random(f, 2) == 0;
 	f->options.file_size = 12 * 1024;
 	f->options.buffer_size = 4096;
 	f->options.checkpoint_size = 4096U << store_fixture_random(f, 8);
