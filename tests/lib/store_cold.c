@@ -78,6 +78,7 @@ store_fixture_on_read(void *context, struct queue_log *log, uint64_t qseq,
 	expect(ref->settled == 0 && ref->cold, "queue %llu: %llu comes again",
 	       (unsigned long long)log->id, (unsigned long long)qseq);
 	ref->cold = false;
+	ref->came = true;
 	check_order(f, wanted, log);
 }
 

@@ -49,11 +49,12 @@ struct ledger_queue {
 struct ledger_ref {
 	uint32_t queue; // index
 	uint64_t qseq;
-	uint64_t settled;		   // LSN behind which its mark is safe; 0: open
-	uint64_t due_ms;		   // 0: it is ready
-	bool cold;			   // it is in the cold part of its queue
-	bool given;			   // its time was given in this run
-	bool picked;			   // it is to be read alone
+	uint64_t settled; // LSN behind which its mark is safe; 0: open
+	uint64_t due_ms;  // 0: it is ready
+	bool cold;	  // it is in the cold part of its queue
+	bool given;	  // its time was given in this run
+	bool picked;	  // it is to be read alone
+	bool came; // and came to hand otherwise since: if it went back, it may be read or not
 	uint64_t returned[LEDGER_RETURNS]; // LSNs of the records that it came back; 0: it did not
 };
 

@@ -196,7 +196,7 @@ store_fixture_on_read_these_end(void *context, struct queue_log *log)
 
 			if (f->ledger.queues[ref->queue].log != log)
 				continue;
-			expect(!ref->picked || !ref->cold || ref->settled != 0,
+			expect(!ref->picked || ref->came || !ref->cold || ref->settled != 0,
 			       "queue %llu: %llu was not read", (unsigned long long)log->id,
 			       (unsigned long long)ref->qseq);
 			ref->picked = false;
@@ -222,6 +222,7 @@ store_fixture_pick(struct store_fixture *f, uint32_t queue, uint32_t one_in, uin
 			    store_fixture_random(f, one_in) != 0)
 				continue;
 			ref->picked = true;
+			ref->came = false;
 			picks[count++] = (struct store_pick){ref->qseq, f->ledger.messages[i].lsn};
 		}
 	store_read_these(f->store, log, picks, count);
