@@ -30,6 +30,12 @@ struct stored_message;
 void broker_read_message(struct broker *broker, struct queue_log *log, uint64_t qseq,
 			 const struct stored_message *stored, bool redelivered);
 void broker_read_end(struct broker *broker, struct queue_log *log);
+/* store_next_deadline() is another, or there is more to be taken. */
+void broker_deadlines_changed(struct broker *broker);
+/* A cold message came, as store_read_these() asked for; then all have come. */
+void broker_read_this(struct broker *broker, struct queue_log *log, uint64_t qseq,
+		      const struct stored_message *stored, bool redelivered);
+void broker_read_these_end(struct broker *broker, struct queue_log *log);
 /* Everything was read back, messages too: queues go on with numbers that were never used. */
 void broker_end_recovery(struct broker *broker);
 /* Calls each for all that is kept, what is referred to before what refers to it. Views borrow until it

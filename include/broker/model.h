@@ -65,6 +65,12 @@ struct broker {
 	uint64_t resident_octets; // wire octets of those messages
 	struct deadline
 		rest; // when to look for queues that can do without: set while there are any
+	struct deadline
+		stored_due; // of the first message that the store knows of (queue_deadlines.c)
+	struct list
+		dying; // queues with messages to be read that are to die: struct dying_list.waiting
+	uint32_t dying_count; // of those messages, and of those that are being read
+	uint32_t dying_reads; // queues of which some are being read
 	struct list
 		pageable; // queues that may have more than a window at hand: struct queue.pageable
 	struct page_move *paging_out; // owns; bodies on their way to a page file; NULL: none
@@ -328,13 +334,12 @@ struct queue_life {
 	struct list_link over;	  // in broker->over
 	struct deadline trim;	  // set while there is more to drop than was dropped at once
 	struct deadline due;	  // of the message that expires first
-	struct own_deadline *own; // owns; a binary heap: messages with an expiration of their own
+	struct own_deadline *own; // owns; a binary heap: messages without a record that expire, and
+				  // those with one that are to die, or came back
 	uint32_t own_count;
 	uint32_t own_room;
-	uint64_t
-		own_from; // messages from this one on came with an expiration noted there; 0: none did
-	uint64_t own_read_below; // so did those below, older ones, when they were read
-	bool unlooked;		 // it was recovered: what its first messages have is not known yet
+	struct dying_list *dying; // owns; messages on the disk that are to die; NULL: none
+	bool unlooked;		  // it was recovered: what its first messages have is not known yet
 	struct queue_expiry *expiry; // owns; of a queue that expires; NULL: it does not
 	uint64_t cold_time_ms;	     // the first message on the disk came then or later
 	struct queue_groups *groups; // owns; of a queue with QUEUE_GROUPED; NULL: it has none
@@ -364,6 +369,7 @@ enum overflow {
 	OVERFLOW_REJECT_DEAD_LETTER // so it does, and is dead-lettered
 };
 
+struct dying_list;   // what of it must be read to die
 struct queue_expiry; // when it is deleted unless it is used
 struct queue_groups; // whose keys are with whom
 

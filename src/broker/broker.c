@@ -41,6 +41,8 @@ broker_new(struct deadlines *deadlines, const struct broker_options *options)
 	list_init(&broker->over);
 	list_init(&broker->resident);
 	broker->rest.run = cold_rest;
+	broker->stored_due.run = deadlines_on_due;
+	list_init(&broker->dying);
 	list_init(&broker->pageable);
 	broker->page_again.run = page_out_again;
 	pool_init(&broker->consumers_pool, sizeof(struct consumer));
@@ -57,6 +59,7 @@ broker_free(struct broker **broker)
 	if (b == NULL)
 		return;
 	deadline_clear(b->deadlines, &b->rest);
+	deadline_clear(b->deadlines, &b->stored_due);
 	durable_leave(b);
 	assert(b->paging_out == NULL);
 	deadline_clear(b->deadlines, &b->page_again);

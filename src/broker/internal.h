@@ -216,9 +216,12 @@ uint64_t message_deadline(const struct message *message);
 bool ttl_is_over(const struct queue *queue, const struct entry *entry);
 /* A message is ready in the queue, or on the disk: it is seen to when it is due. */
 void ttl_watch(struct queue *queue, const struct message *message, uint64_t qseq);
-/* The same for one that was published just now, and for one that was read from the disk. */
+/* The same for one that was published just now, and for one that was read from the disk: of stored ones the store
+ * tells when they are due. */
 void ttl_watch_new(struct queue *queue, const struct message *message, uint64_t qseq);
 void ttl_watch_read(struct queue *queue, const struct message *message, uint64_t qseq);
+/* The message is to die, if it is at hand. */
+void ttl_expire(struct queue *queue, uint64_t qseq);
 /* All of it has been read back. */
 void ttl_recovered(struct queue *queue);
 /* Finds out anew when something is due: the queue's limit changed, or messages came to hand. */
@@ -227,6 +230,17 @@ void ttl_arm(struct queue *queue);
 void ttl_catch_up(struct queue *queue);
 /* queue_life.due. */
 void ttl_on_deadline(struct deadline *deadline, uint64_t now_ms);
+
+/* ---- queue_deadlines.c: stored messages whose time has come ---- */
+
+/* A message of the cold part is to die when it has been read. */
+void queue_let_die(struct queue *queue, uint64_t qseq, uint64_t lsn, uint32_t body_size);
+/* There is no cold part any more. */
+void queue_forget_dying(struct queue *queue);
+/* broker->stored_due. */
+void deadlines_on_due(struct deadline *deadline, uint64_t now_ms);
+/* The same at once, when it is due. */
+void deadlines_catch_up(struct broker *broker);
 
 /* ---- policy.c ---- */
 
@@ -265,6 +279,8 @@ void cold_evict(struct broker *broker);
 void cold_watch(struct queue *queue);
 /* broker->rest is due: queues without consumers, which nobody has looked at for a while, do so too. */
 void cold_rest(struct deadline *deadline, uint64_t now_ms);
+/* Messages of the cold part are gone. */
+void cold_went(struct queue *queue);
 /* Settles all that is not at hand. */
 void cold_clear(struct queue *queue, enum ack_reason reason);
 void cold_check(const struct queue *queue);
@@ -273,6 +289,8 @@ void cold_check(const struct queue *queue);
 uint32_t late_take(struct queue *queue, const uint64_t *qseqs, uint32_t n, struct entry *entries);
 /* Has messages read that are to die: a whole window of them. */
 void queue_read_dying(struct queue *queue);
+/* Has the first message read that is on the disk. */
+void queue_read_first(struct queue *queue);
 /* Messages that the disk had are at hand. */
 void queue_came_to_hand(struct queue *queue);
 /* The late entries, in order; count gets how many. */

@@ -207,8 +207,9 @@ cold_push(struct queue *q, uint64_t qseq, uint32_t body_size)
 
 /* Messages that go back to the disk. */
 struct returned {
-	uint64_t first;	  // the lowest number
-	uint64_t time_ms; // when that one came
+	struct queue *queue; // borrows: whose they are
+	uint64_t first;	     // the lowest number
+	uint64_t time_ms;    // when that one came
 	uint64_t count;
 	uint64_t octets; // of their bodies
 };
@@ -225,6 +226,11 @@ give_back(struct entry entry, struct returned *returned)
 	}
 	returned->count++;
 	returned->octets += entry.message->body_size;
+	/* the store does not tell of it again */
+	if ((entry.message->flags & MESSAGE_HAS_EXPIRATION) &&
+	    message_deadline(entry.message) <= returned->queue->vhost->broker->now.wall_ms)
+		queue_let_die(returned->queue, entry_qseq(&entry), message_lsn(entry.message),
+			      entry.message->body_size);
 	message_unref(entry.message);
 	return true;
 }
@@ -274,7 +280,7 @@ give_back_requeued(struct queue *q, struct returned *returned)
 static void
 evict(struct queue *q)
 {
-	struct returned returned = {.first = UINT64_MAX};
+	struct returned returned = {.queue = q, .first = UINT64_MAX};
 
 	groups_gather(q);
 	give_back_window(q, &returned);
@@ -396,6 +402,15 @@ queue_read_dying(struct queue *q)
 }
 
 void
+queue_read_first(struct queue *q)
+{
+	if (q->flags & QUEUE_PAGED)
+		page_refill(q);
+	if (q->log != NULL && q->log->cold_count > 0)
+		store_read(q->vhost->broker->store, q->log, 1, 1);
+}
+
+void
 broker_read_message(struct broker *broker, struct queue_log *log, uint64_t qseq,
 		    const struct stored_message *stored, bool redelivered)
 {
@@ -443,6 +458,17 @@ broker_read_end(struct broker *broker, struct queue_log *log)
 	queue_came_to_hand(q);
 }
 
+void
+cold_went(struct queue *q)
+{
+	if (q->log->cold_count == 0) {
+		late_release(q, QSEQ_MAX + 1);
+		q->flags &= ~(unsigned)QUEUE_COLD;
+	}
+	queue_touch(q);
+	queue_look_at_yielders(q);
+}
+
 /* ---- the end ---- */
 
 void
@@ -457,8 +483,10 @@ cold_clear(struct queue *q, enum ack_reason reason)
 		message_unref(entry.message);
 	}
 	late_free(q);
-	if (q->log != NULL && q->log->cold_count > 0)
+	if (q->log != NULL && q->log->cold_count > 0) {
 		broker->effect_lsn = store_purge_cold(broker->store, q->log);
+		queue_forget_dying(q);
+	}
 	q->flags &= ~(unsigned)QUEUE_COLD;
 }
 

@@ -222,7 +222,12 @@ offer_entries(struct queue *q, bool care)
 static NEVER_INLINE bool
 offer_with_care(struct queue *q)
 {
-	return (q->flags & QUEUE_GROUPED) ? groups_offer(q) : offer_entries(q, true);
+	bool took = (q->flags & QUEUE_GROUPED) ? groups_offer(q) : offer_entries(q, true);
+
+	/* it may have stopped at one that is to die */
+	if ((q->flags & QUEUE_TTL) && q->ready_count > 0 && !list_empty(&q->takers))
+		ttl_arm(q);
+	return took;
 }
 
 /* Has what comes next read before consumers need it. */

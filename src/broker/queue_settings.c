@@ -169,6 +169,7 @@ life_stop(struct queue *q)
 		return;
 	deadline_clear(q->vhost->broker->deadlines, &q->life->trim);
 	deadline_clear(q->vhost->broker->deadlines, &q->life->due);
+	queue_forget_dying(q);
 }
 
 static void

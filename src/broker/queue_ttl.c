@@ -2,12 +2,14 @@
 /*
  * Messages that may not wait for ever (amqp.md 6.9). A queue's own limit (x-message-ttl) is due in the order of the
  * queue: its first message tells when, by the time at which it came and the limit of now, so that another
- * limit acts at once. Messages with an expiration of their own are in a heap by their deadline, wherever they stand.
+ * limit acts at once. Of those with an expiration of their own the store tells when they are due if they have a
+ * record, wherever they stand (queue_deadlines.c); the others are in a heap by their deadline. So are those with a
+ * record that came back, for of them the store may have told already.
  *
- * The heap is not kept up when a message is delivered or goes to the disk: an item that finds no message is
- * dropped, and a message that comes back too late is put in again. What is on the disk expires when it comes to hand:
- * a queue of which nothing is has its first messages read when the first of them may be due, or any that was noted
- * is, and so on while they die. One that was recovered and has dead letters is looked at once.
+ * The heap is not kept up when a message is delivered: an item that finds no message is dropped, and a message that
+ * comes back too late is put in again. What is past the queue's limit on the disk expires when it comes to hand: a queue
+ * of which nothing is has its first messages read when the first of them may be due, and so on while they die. Of one that
+ * was recovered the first message is read at once, to know when it came.
  *
  * Nothing expires while it is unacked. Nothing is handed out after its deadline: dispatching stops at such a
  * message, and the deadline of the queue is due at once.
@@ -58,6 +60,12 @@ limit_of(const struct queue *q, uint64_t time_ms)
 	uint64_t ttl_ms = queue_settings(q)->ttl_ms;
 
 	return ttl_ms == UINT64_MAX ? UINT64_MAX : time_ms + ttl_ms;
+}
+
+static bool
+has_limit(const struct queue *q)
+{
+	return queue_settings(q)->ttl_ms != UINT64_MAX;
 }
 
 bool
@@ -144,14 +152,19 @@ heap_tidy(struct queue *q)
 
 /* ---- when to look ---- */
 
-/* When the first message of the queue is past the queue's limit; for one on the disk, no sooner than that. */
+/* When the time of a message is over in this queue. */
 static uint64_t
-first_limit(const struct queue *q)
+end_of(const struct queue *q, const struct message *m)
 {
-	if (queue_settings(q)->ttl_ms == UINT64_MAX)
-		return UINT64_MAX;
+	return min_u64(limit_of(q, m->time_ms), message_deadline(m));
+}
+
+/* When the time of the first message of the queue is over; for one on the disk, no sooner than that. */
+static uint64_t
+first_end(const struct queue *q)
+{
 	if (q->ready_count > 0)
-		return limit_of(q, queue_oldest(q)->message->time_ms);
+		return end_of(q, queue_oldest(q)->message);
 	return queue_message_count(q) > 0 ? limit_of(q, q->life->cold_time_ms) : UINT64_MAX;
 }
 
@@ -160,7 +173,7 @@ ttl_arm(struct queue *q)
 {
 	struct queue_life *life = q->life;
 	struct broker *broker = q->vhost->broker;
-	uint64_t wall_ms = first_limit(q);
+	uint64_t wall_ms = first_end(q);
 	uint64_t wait_ms;
 
 	if (life->own_count > 0)
@@ -187,54 +200,63 @@ is_armed_for(const struct queue *q, uint64_t wall_ms)
 		wall_ms - broker->now.wall_ms >= due->at_ms - broker->now.monotonic_ms);
 }
 
-void
-ttl_watch(struct queue *q, const struct message *m, uint64_t qseq)
+/* own: the message is one for the heap. */
+static void
+watch(struct queue *q, const struct message *m, uint64_t qseq, bool own)
 {
 	uint64_t deadline_ms = message_deadline(m);
-	uint64_t wall_ms = min_u64(limit_of(q, m->time_ms), deadline_ms);
+	uint64_t wall_ms = limit_of(q, m->time_ms);
 
-	if (wall_ms == UINT64_MAX)
+	if (wall_ms == UINT64_MAX && deadline_ms == UINT64_MAX)
 		return;
 	life_need(q);
 	q->flags |= QUEUE_TTL;
-	if (deadline_ms != UINT64_MAX) {
+	if (own && deadline_ms != UINT64_MAX) {
 		heap_tidy(q);
 		heap_push(q->life, (struct own_deadline){deadline_ms, qseq});
+		wall_ms = min_u64(wall_ms, deadline_ms);
 	}
+	if (wall_ms == UINT64_MAX)
+		return;
 	wall_ms = max_u64(wall_ms, q->vhost->broker->now.wall_ms);
 	if (!is_armed_for(q, wall_ms))
 		ttl_arm(q);
 }
 
 void
+ttl_watch(struct queue *q, const struct message *m, uint64_t qseq)
+{
+	watch(q, m, qseq, true);
+}
+
+void
 ttl_watch_new(struct queue *q, const struct message *m, uint64_t qseq)
 {
-	ttl_watch(q, m, qseq);
-	if ((m->flags & MESSAGE_HAS_EXPIRATION) && q->life->own_from == 0)
-		q->life->own_from = qseq;
+	watch(q, m, qseq, q->log == NULL || !message_is_stored(m));
 }
 
 void
 ttl_watch_read(struct queue *q, const struct message *m, uint64_t qseq)
 {
-	struct queue_life *life;
-	bool is_noted;
+	/* what is late is not told again, and what is not was read by many before */
+	watch(q, m, qseq, message_deadline(m) <= q->vhost->broker->now.wall_ms);
+}
 
+void
+ttl_expire(struct queue *q, uint64_t qseq)
+{
 	life_need(q);
-	life = q->life;
-	is_noted = qseq < life->own_read_below || (life->own_from != 0 && qseq >= life->own_from);
-	if (!is_noted)
-		life->own_read_below = qseq + 1;
-	/* of one whose time is over the item is gone */
-	if (!is_noted || message_deadline(m) <= q->vhost->broker->now.wall_ms)
-		ttl_watch(q, m, qseq);
+	q->flags |= QUEUE_TTL;
+	heap_push(q->life, (struct own_deadline){0, qseq});
+	if (!is_armed_for(q, q->vhost->broker->now.wall_ms))
+		ttl_arm(q);
 }
 
 void
 ttl_recovered(struct queue *q)
 {
-	/* when its messages came must be read: at once, but not before anything else */
-	if (q->log->cold_count == 0 || !((q->flags & QUEUE_TTL) || queue_settings(q)->dead_letters))
+	/* when its first message came must be read: at once, but not before anything else */
+	if (q->log->cold_count == 0 || !has_limit(q))
 		return;
 	life_need(q);
 	q->life->unlooked = true;
@@ -243,7 +265,7 @@ ttl_recovered(struct queue *q)
 
 /* ---- what is due ---- */
 
-/* Takes the first ones that are past the queue's limit; how many. */
+/* Takes the first ones whose time is over; how many. */
 static uint32_t
 expire_first(struct queue *q)
 {
@@ -254,7 +276,7 @@ expire_first(struct queue *q)
 	     n++) {
 		struct entry entry = *queue_oldest(q);
 
-		if (limit_of(q, entry.message->time_ms) > q->vhost->broker->now.wall_ms)
+		if (end_of(q, entry.message) > q->vhost->broker->now.wall_ms)
 			break;
 		queue_pop_oldest(q);
 		queue_bury(q, &entry, DEATH_EXPIRED);
@@ -335,8 +357,11 @@ ttl_on_deadline(struct deadline *deadline, uint64_t now_ms)
 		return;
 	}
 	q->life->unlooked = false;
-	if (queue_must_read(q) && (some || unlooked || first_limit(q) <= broker->now.wall_ms))
-		queue_read_dying(q); // and then it goes on
+	/* of those on the disk the first one is looked at, and when some have died a window, and so on */
+	if (queue_must_read(q) && some && (q->ready_count > 0 || has_limit(q)))
+		queue_read_dying(q);
+	else if (queue_must_read(q) && (unlooked || first_end(q) <= broker->now.wall_ms))
+		queue_read_first(q);
 	else
 		ttl_arm(q);
 }
@@ -344,6 +369,9 @@ ttl_on_deadline(struct deadline *deadline, uint64_t now_ms)
 void
 ttl_catch_up(struct queue *q)
 {
+	deadlines_catch_up(q->vhost->broker);
+	if (q->ready_count > 0 && ttl_is_over(q, queue_oldest(q)))
+		ttl_arm(q);
 	while (deadline_is_set(&q->life->due) &&
 	       q->life->due.at_ms <= q->vhost->broker->now.monotonic_ms && run(q))
 		ttl_arm(q);

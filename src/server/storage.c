@@ -33,6 +33,31 @@ on_read_end(void *context, struct queue_log *log)
 }
 
 static void
+on_read_this(void *context, struct queue_log *log, uint64_t qseq,
+	     const struct stored_message *message, bool redelivered)
+{
+	struct storage *storage = context;
+
+	broker_read_this(storage->broker, log, qseq, message, redelivered);
+}
+
+static void
+on_read_these_end(void *context, struct queue_log *log)
+{
+	struct storage *storage = context;
+
+	broker_read_these_end(storage->broker, log);
+}
+
+static void
+on_deadlines(void *context)
+{
+	struct storage *storage = context;
+
+	broker_deadlines_changed(storage->broker);
+}
+
+static void
 on_paged_out(void *context, void *owner, int error)
 {
 	struct storage *storage = context;
@@ -93,6 +118,9 @@ static const struct store_ops ops = {
 	.define = on_define,
 	.read = on_read,
 	.read_end = on_read_end,
+	.read_this = on_read_this,
+	.read_these_end = on_read_these_end,
+	.deadlines = on_deadlines,
 	.paged_out = on_paged_out,
 	.paged_in = on_paged_in,
 	.snapshot = on_snapshot,

@@ -33,6 +33,26 @@ on_read_end(void *context, struct queue_log *log)
 }
 
 static inline void
+on_read_this(void *context, struct queue_log *log, uint64_t qseq,
+	     const struct stored_message *message, bool redelivered)
+{
+	broker_read_this(context, log, qseq, message, redelivered);
+}
+
+static inline void
+on_read_these_end(void *context, struct queue_log *log)
+{
+	reads++;
+	broker_read_these_end(context, log);
+}
+
+static inline void
+on_deadlines(void *context)
+{
+	broker_deadlines_changed(context);
+}
+
+static inline void
 on_paged_out(void *context, void *owner, int error)
 {
 	pages_out++;
@@ -78,6 +98,9 @@ static const struct store_ops ops = {
 	.define = on_define,
 	.read = on_read,
 	.read_end = on_read_end,
+	.read_this = on_read_this,
+	.read_these_end = on_read_these_end,
+	.deadlines = on_deadlines,
 	.paged_out = on_paged_out,
 	.paged_in = on_paged_in,
 	.snapshot = on_snapshot,
