@@ -14,7 +14,9 @@
 
 /* So many items are looked at in one go, then others have their turn: most may be settled. */
 #define LOOKS 4096
-/* A piece is kept for so long before it is due, else read again: most segments must cost next to nothing. */
+/* A piece is read so long before it is due, and kept for so long before, else read again: most segments must cost
+ * next to nothing. */
+#define AHEAD_MS 500
 #define KEEP_MS 10000
 /* Items of a heap for which nobody looks whether they are of any use still. */
 #define TIDY_MIN 1024
@@ -304,6 +306,13 @@ first_cursor(const struct store *store)
 	return store->timed.count == 0 ? NULL : store->timed.cursors[0];
 }
 
+/* Whether an item of that time is due soon. */
+static bool
+is_near(const struct store *store, uint64_t time_ms)
+{
+	return time_ms <= store->timed.now_ms + AHEAD_MS;
+}
+
 /* The first item of a cursor whose piece is at hand. */
 static struct timed
 take_of_cursor(struct store *store, struct segment *segment)
@@ -314,7 +323,7 @@ take_of_cursor(struct store *store, struct segment *segment)
 	item.lsn = segment->first_lsn;
 	if (cursor->piece.at == cursor->piece.count) {
 		drop_piece(cursor);
-		if (cursor->next_ms <= store->timed.now_ms)
+		if (is_near(store, cursor->next_ms))
 			read_piece(store, segment);
 	}
 	place(&store->timed, segment);
@@ -329,8 +338,11 @@ take_first(struct store *store, uint64_t now_ms, struct timed *item)
 	struct segment *segment = first_cursor(store);
 	struct timed first = {.time_ms = UINT64_MAX};
 
-	if (segment != NULL)
+	if (segment != NULL) {
 		first = first_of(segment);
+		if (segment->timed.piece.items == NULL && is_near(store, first.time_ms))
+			read_piece(store, segment);
+	}
 	if (heap != NULL && (segment == NULL || timed_is_before(&heap->items[0], &first))) {
 		if (heap->items[0].time_ms > now_ms)
 			return false;
@@ -338,10 +350,8 @@ take_first(struct store *store, uint64_t now_ms, struct timed *item)
 	} else {
 		if (segment == NULL || first.time_ms > now_ms)
 			return false;
-		if (segment->timed.piece.items == NULL) {
-			read_piece(store, segment);
+		if (segment->timed.piece.items == NULL)
 			return false;
-		}
 		*item = take_of_cursor(store, segment);
 	}
 	if (timed_is_before(&store->timed.given, item))
@@ -387,6 +397,8 @@ store_next_deadline(struct store *store)
 	if (segment->timed.reading)
 		return heap != NULL && timed_is_before(&heap->items[0], &first) ? next_ms
 										: UINT64_MAX;
+	if (segment->timed.piece.items == NULL)
+		first.time_ms -= min_u64(first.time_ms, AHEAD_MS);
 	return min_u64(next_ms, first.time_ms);
 }
 

@@ -225,6 +225,33 @@ START_TEST(test_a_sooner_deadline_is_told_once)
 }
 END_TEST
 
+/* The disk is asked before the time has come. */
+START_TEST(test_a_piece_is_at_hand_when_it_is_due)
+{
+	uint64_t due_ms;
+
+	f.timed = false;
+	f.skips = true;
+	publish_flushed(store_fixture_queue(&f), 40, 1000);
+	f.timed = true;
+	fill();
+	f.timed = false;
+	reopen(SIM_NOTHING);
+	f.now.wall_ms -= 100000;
+	ck_assert_uint_eq(store_fixture_take(&f, f.now.wall_ms, 100), 0);
+	store_fixture_flush(&f);
+	due_ms = store_next_deadline(f.store);
+	ck_assert_uint_eq(store_fixture_take(&f, due_ms - 1, 100), 0);
+	ck_assert_uint_eq(store_next_deadline(f.store), due_ms);
+	ck_assert_uint_eq(store_fixture_take(&f, due_ms, 100), 0);
+	help();
+	ck_assert_uint_ge(store_next_deadline(f.store), due_ms + 100);
+	due_ms = store_next_deadline(f.store);
+	ck_assert_uint_eq(store_fixture_take(&f, due_ms - 1, 100), 0);
+	ck_assert_uint_ge(store_fixture_take(&f, due_ms, 100), 1);
+}
+END_TEST
+
 /* ---- what it costs ---- */
 
 static uint64_t
@@ -441,7 +468,7 @@ TESTS_WITH("store_timed", set_up_timed, tear_down, test_damaged_piece_is_built_a
 	   test_index_of_an_older_version_is_left_alone_while_there_is_no_room,
 	   test_piece_that_the_disk_refuses_ends_the_process, test_merges_go_on_under_cursors,
 	   test_deadlines_come_though_a_checkpoint_is_lost, test_a_sooner_deadline_is_told_once,
-	   test_a_million_that_wait_cost_little_memory, test_settled_out_of_order_is_not_handed_out,
-	   test_the_last_one_ends_a_read, test_single_messages_are_read_wherever_they_are,
-	   test_large_messages_are_read_in_turns, test_damaged_single_message_is_left_out,
-	   test_a_purge_makes_an_end_of_it)
+	   test_a_piece_is_at_hand_when_it_is_due, test_a_million_that_wait_cost_little_memory,
+	   test_settled_out_of_order_is_not_handed_out, test_the_last_one_ends_a_read,
+	   test_single_messages_are_read_wherever_they_are, test_large_messages_are_read_in_turns,
+	   test_damaged_single_message_is_left_out, test_a_purge_makes_an_end_of_it)
