@@ -116,7 +116,8 @@ enum record_type {
 	RECORD_EPOCH = 7,  // a new term
 	/* reserved: TRIM 9, OFFSET 10, DECIDE 11 */
 	RECORD_TYPE_END = 12,
-	RECORD_RETURNS = 128 // how often messages came back to their queue
+	RECORD_RETURNS = 128, // how often messages came back to their queue
+	RECORD_KEY = 129      // an exchange or a queue that deduplicates has seen a key
 };
 
 /* BATCH: 64 octets with its header; aux: count of write groups of this node. */
@@ -215,6 +216,34 @@ enum queue_state_flag {
  * it nothing is lost but the count. */
 #define RETURN_SIZE 16
 
+/*
+ * KEY: the fixed part, then the name of the vhost, that of the exchange or queue, and zeros to a multiple of 8. It
+ * stands in the batch of the message that brought the key. The digest is the first 16 octets of the SHA-256 of what
+ * deduplication.c makes of a value. Without it nothing is lost but that a message is a duplicate.
+ */
+#define KEY_DIGEST_SIZE 16
+
+enum key_offset {
+	KEY_AT_OWNER = 24,	// u8, enum key_owner
+	KEY_AT_FLAGS = 25,	// u8, enum key_flag
+	KEY_AT_VHOST_SIZE = 26, // u8
+	KEY_AT_NAME_SIZE = 27,	// u8
+	KEY_AT_ZERO = 28,	// u32, 0
+	KEY_AT_VALUE = 32,	// u64: when it is forgotten, ms since 1970, or 0: never; or a qseq
+	KEY_AT_DIGEST = 40,	// 16 octets
+	KEY_AT_NAMES = 56
+};
+
+enum key_owner {
+	KEY_OF_EXCHANGE = 1,
+	KEY_OF_QUEUE = 2
+};
+
+enum key_flag {
+	KEY_WHILE_QUEUED = 1, // it counts while the message of the queue with this qseq is open
+	KEY_FORGET = 2	      // it is none: those before count for nothing
+};
+
 /* EPOCH: u64 term, u64 last LSN of the term before. */
 #define EPOCH_SIZE 16
 
@@ -256,6 +285,13 @@ enum checkpoint_section {
 /* For each queue with a message that came back u64 id, u64 messages, then for each of those u64 qseq << 16 | count,
  * by qseq. The section is not there when no queue has one. */
 #define SECTION_RETURNS (SECTION_SKIPPABLE | 6)
+
+/* For each exchange or queue with keys u8 enum key_owner, u8 enum key_flag, u8 and u8 octets of the names of the vhost
+ * and its own, u32 keys; both names, zeros to a multiple of 8; then each key, the oldest first: u64 value, 16 octets of
+ * digest. The section is not there when none has any. */
+#define SECTION_KEYS (SECTION_SKIPPABLE | 7)
+#define KEYS_HEAD_SIZE 8
+#define KEY_SAVED_SIZE 24
 
 /* u64 id, u64 next qseq, u64 enum queue_state_flag, u64 open messages, u64 octets of their bodies, u64
  * qseq: those below it were delivered before. */
@@ -376,6 +412,8 @@ _Static_assert(TRAILER_AT_CRC + 4 == TRAILER_SIZE, "the check is the trailer's e
 _Static_assert(BATCH_AT_TERM == RECORD_HEADER_SIZE, "the payload follows the header");
 _Static_assert(BATCH_AT_STABLE + 8 == BATCH_SIZE, "the batch record is full");
 _Static_assert(MESSAGE_AT_TIME == RECORD_HEADER_SIZE, "the payload follows the header");
+_Static_assert(KEY_AT_OWNER == RECORD_HEADER_SIZE, "the payload follows the header");
+_Static_assert(KEY_AT_DIGEST + KEY_DIGEST_SIZE == KEY_AT_NAMES, "names follow the digest");
 _Static_assert(MESSAGE_AT_REFS % 8 == 0, "references are aligned");
 _Static_assert(BATCH_SIZE % RECORD_ALIGNMENT == 0, "records are aligned");
 _Static_assert(SEGMENT_AT_CREATED + 8 < SEGMENT_AT_CRC, "the header has room");

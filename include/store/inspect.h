@@ -146,6 +146,7 @@ struct inspect_checkpoint_ops {
 	void (*define)(void *context, const struct definition *definition);
 	void (*queue)(void *context, struct inspect_queue *queue);
 	void (*returned)(void *context, const struct return_count *count);
+	void (*key)(void *context, const struct key_record *key);
 	void (*segment)(void *context, const struct inspect_segment_state *segment);
 	void (*chain)(void *context, const struct inspect_chain *chain);
 };

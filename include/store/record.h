@@ -319,6 +319,34 @@ int returns_record_walk(const struct record *record,
 			int (*each)(void *context, const struct return_count *count),
 			void *context) MUST_CHECK;
 
+/* A key of an exchange or queue. */
+struct key_record {
+	enum key_owner owner;
+	unsigned flags;	       // enum key_flag, or-ed
+	struct bytes vhost;    // its name
+	struct bytes name;     // of the exchange or queue
+	uint64_t value;	       // 0 with KEY_FORGET
+	const uint8_t *digest; // KEY_DIGEST_SIZE octets; NULL with KEY_FORGET when it is encoded
+};
+
+/* Octets of its record. */
+static inline uint32_t
+key_record_size(const struct key_record *key)
+{
+	return (uint32_t)record_align(KEY_AT_NAMES + key->vhost.n + key->name.n);
+}
+
+/* Writes the whole record but the check; key_record_size() octets. */
+void key_record_encode(uint8_t *p, uint64_t lsn, const struct key_record *key);
+/* Views borrow from the record. -EBADMSG when it is malformed; -ENOTSUP when it is of a newer version, or has what
+ * this one does not know: then it is to be skipped. */
+int key_record_decode(struct key_record *key, const struct record *record) MUST_CHECK;
+/* The keys of the checkpoint section KEYS; ends at the first call that does not return 0, and returns that; -EBADMSG
+ * when it is malformed. What this version does not know of them is left out. */
+int keys_section_walk(struct bytes section,
+		      int (*each)(void *context, const struct key_record *key),
+		      void *context) MUST_CHECK;
+
 /* The two words of a QUEUE or an EPOCH record. -EBADMSG when it is shorter. */
 int pair_record_decode(const struct record *record, uint64_t *first, uint64_t *second) MUST_CHECK;
 /* Writes a record of two words but for the check; RECORD_HEADER_SIZE + 16 octets. */

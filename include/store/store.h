@@ -119,6 +119,11 @@ struct store_ops {
 	/* For a checkpoint: brings log->next_qseq of each queue up to date, for numbers went to messages without a
 	 * record too, and calls store_snapshot_add() for every durable definition. */
 	void (*snapshot)(void *context, struct store *store);
+	/* Recovery: a key, behind all definitions and queues that were logged before it; also those that were forgotten
+	 * or whose message is settled since. NULL: nobody wants to know. Its views borrow until the call returns. */
+	void (*key)(void *context, const struct key_record *key);
+	/* For a checkpoint, behind snapshot: calls store_snapshot_keys() for each that has keys. NULL: there are none. */
+	void (*snapshot_keys)(void *context, struct store *store);
 	/* Everything up to lsn is safe. */
 	void (*stable)(void *context, uint64_t lsn);
 	/* Space ran short (true: publishers must stop) or is there again. */
@@ -218,6 +223,20 @@ void store_queue_drop(struct store *store, struct queue_log **log);
 uint64_t store_define(struct store *store, const struct definition *definition);
 /* Inside ops.snapshot alone. */
 void store_snapshot_add(struct store *store, const struct definition *definition);
+/* Logs a key, which is safe with the record before it: in the same unit as the message that brought it. Returns its
+ * LSN. */
+uint64_t store_append_key(struct store *store, const struct key_record *key);
+/* Inside ops.snapshot_keys alone: the keys of one exchange or queue, max at most. fill writes them to p, KEY_SAVED_SIZE
+ * octets each, by key_saved_encode(), and returns how many there are. */
+void store_snapshot_keys(struct store *store, const struct key_record *of, uint32_t max,
+			 uint32_t (*fill)(void *context, uint8_t *p), void *context);
+
+static inline void
+key_saved_encode(uint8_t *p, uint64_t value, const uint8_t digest[KEY_DIGEST_SIZE])
+{
+	le64_store(p, value);
+	memcpy(p + 8, digest, KEY_DIGEST_SIZE);
+}
 /* Octets that the records of one unit may take: what a transaction asks before it begins. */
 uint64_t store_unit_max(const struct store *store);
 

@@ -25,7 +25,7 @@ struct type_name {
 static const struct type_name type_names[] = {
 	{"batch", RECORD_BATCH}, {"message", RECORD_MESSAGE}, {"ack", RECORD_ACK},
 	{"queue", RECORD_QUEUE}, {"define", RECORD_DEFINE},   {"purge", RECORD_PURGE},
-	{"epoch", RECORD_EPOCH}, {"returns", RECORD_RETURNS},
+	{"epoch", RECORD_EPOCH}, {"returns", RECORD_RETURNS}, {"key", RECORD_KEY},
 };
 
 static const char *const reason_names[ACK_REASON_END] = {
@@ -121,6 +121,19 @@ stop_at_wanted_return(void *context, const struct return_count *count)
 }
 
 static bool
+wants_key(const struct dump *dump, const struct record *record)
+{
+	const struct ctl_arguments *a = dump->arguments;
+	struct key_record key;
+
+	if (key_record_decode(&key, record) != 0 || a->queue_id != 0 ||
+	    !is_text(a->values[CTL_VHOST], key.vhost))
+		return false;
+	return a->values[CTL_QUEUE] == NULL ||
+	       (key.owner == KEY_OF_QUEUE && is_text(a->values[CTL_QUEUE], key.name));
+}
+
+static bool
 is_wanted(struct dump *dump, const struct record *record)
 {
 	struct purge_record purge;
@@ -138,6 +151,8 @@ is_wanted(struct dump *dump, const struct record *record)
 		return ack_record_walk(record, stop_at_wanted, dump) == 1;
 	case RECORD_RETURNS:
 		return returns_record_walk(record, stop_at_wanted_return, dump) == 1;
+	case RECORD_KEY:
+		return wants_key(dump, record);
 	case RECORD_DEFINE:
 		return wants_definition(dump, record);
 	case RECORD_PURGE:
@@ -246,6 +261,29 @@ put_return(void *context, const struct return_count *count)
 }
 
 static void
+put_key(json_t *object, const struct record *record)
+{
+	struct key_record key;
+	char digest[2 * KEY_DIGEST_SIZE + 1];
+
+	if (key_record_decode(&key, record) != 0)
+		return;
+	json_put_text(object, key.owner == KEY_OF_QUEUE ? "queue" : "exchange", key.name);
+	json_put_text(object, "vhost", key.vhost);
+	if (key.flags & KEY_FORGET) {
+		assert(json_object_set_new(object, "forget", json_true()) == 0);
+		return;
+	}
+	for (size_t i = 0; i < KEY_DIGEST_SIZE; i++)
+		(void)snprintf(digest + 2 * i, 3, "%02x", key.digest[i]);
+	json_put_string(object, "digest", digest);
+	if (key.flags & KEY_WHILE_QUEUED)
+		json_put_number(object, "qseq", key.value);
+	else if (key.value != 0)
+		json_put_number(object, "until_ms", key.value);
+}
+
+static void
 put_queue(const struct dump *dump, json_t *object, uint64_t id)
 {
 	json_t *queue = named_queue(dump, id);
@@ -289,6 +327,9 @@ put_payload(const struct dump *dump, json_t *object, const struct record *record
 		marks.array = json_array();
 		if (returns_record_walk(record, put_return, &marks) == 0)
 			assert(json_object_set_new(object, "returns", marks.array) == 0);
+		break;
+	case RECORD_KEY:
+		put_key(object, record);
 		break;
 	case RECORD_DEFINE:
 		if (definition_decode(&definition, bytes_of(record->p + RECORD_HEADER_SIZE,
@@ -397,8 +438,8 @@ read_type(struct dump *dump)
 			dump->type = type_names[i].type;
 	if (wanted != NULL && dump->type == 0)
 		return ctl_complain(
-			"--type %s: message, ack, purge, queue, define, epoch, returns or batch "
-			"is expected",
+			"--type %s: message, ack, purge, queue, define, epoch, returns, key or "
+			"batch is expected",
 			wanted);
 	return CTL_OK;
 }

@@ -168,6 +168,16 @@ store_define(struct store *store, const struct definition *definition)
 	return lsn;
 }
 
+uint64_t
+store_append_key(struct store *store, const struct key_record *key)
+{
+	uint64_t lsn;
+	uint8_t *p = next_record(store, key_record_size(key), &lsn);
+
+	key_record_encode(p, lsn, key);
+	return lsn;
+}
+
 static uint64_t
 append_pair(struct store *store, enum record_type type, uint64_t first, uint64_t second)
 {

@@ -93,6 +93,40 @@ store_snapshot_add(struct store *store, const struct definition *definition)
 	store->snapshot->n += size;
 }
 
+void
+store_snapshot_keys(struct store *store, const struct key_record *of, uint32_t max,
+		    uint32_t (*fill)(void *context, uint8_t *p), void *context)
+{
+	struct buf *out = store->snapshot;
+	size_t head = record_align(KEYS_HEAD_SIZE + of->vhost.n + of->name.n);
+	uint8_t *p;
+	uint32_t count;
+
+	assert(out != NULL);
+	p = buf_reserve(out, head + (size_t)max * KEY_SAVED_SIZE);
+	count = fill(context, p + head);
+	assert(count <= max);
+	if (count == 0)
+		return;
+	keys_head_encode(p, of, count);
+	out->n += head + (size_t)count * KEY_SAVED_SIZE;
+}
+
+/* The section is there only when somebody has keys. */
+static void
+put_keys(struct store *store, struct buf *out)
+{
+	size_t at = section_begin(out, SECTION_KEYS);
+
+	store->snapshot = out;
+	store->ops->snapshot_keys(store->context, store);
+	store->snapshot = NULL;
+	if (out->n > at + SECTION_HEADER_SIZE)
+		section_end(out, at);
+	else
+		out->n = at;
+}
+
 static void
 put_header(const struct store *store, struct buf *out, uint64_t lsn)
 {
@@ -200,6 +234,8 @@ take(struct store *store, struct buf *out, uint64_t lsn, bool clean)
 		put_returns(out, &returning);
 		section_end(out, at);
 	}
+	if (store->ops->snapshot_keys != NULL)
+		put_keys(store, out);
 	at = section_begin(out, SECTION_SEGMENTS);
 	put_segments(store, out, lsn);
 	section_end(out, at);

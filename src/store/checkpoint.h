@@ -32,6 +32,7 @@ struct checkpoint_image {
 	uint64_t lsn;
 	struct bytes sections[SECTION_CHAIN + 1]; // by tag
 	struct bytes returns;			  // SECTION_RETURNS; empty: there is none
+	struct bytes keys;			  // SECTION_KEYS; as above
 };
 
 /* Reads one and cuts it into its sections, whose content is still to be decoded. The caller frees image->p with

@@ -55,6 +55,14 @@ take_return(void *context, const struct return_count *count)
 		queue_log_set_returns(log, count->qseq, count->count);
 }
 
+static void
+take_key(void *context, const struct key_record *key)
+{
+	const struct taking *taking = context;
+
+	recovery_key(taking->r->store, key);
+}
+
 /* The merged segment that has the messages up to this LSN; NULL: none. */
 static struct segment *
 merged_with(struct store *store, uint64_t last_lsn)
@@ -148,6 +156,7 @@ take_in(struct recovery *r, const struct checkpoint_image *image)
 		.define = take_definition,
 		.queue = take_queue,
 		.returned = take_return,
+		.key = take_key,
 		.segment = take_segment,
 		.chain = take_chain,
 	};

@@ -67,6 +67,8 @@ section_of(struct checkpoint_image *image, uint32_t tag)
 {
 	if (tag == SECTION_RETURNS)
 		return &image->returns;
+	if (tag == SECTION_KEYS)
+		return &image->keys;
 	return tag < countof(image->sections) ? &image->sections[tag] : NULL;
 }
 
@@ -182,6 +184,21 @@ each_return(struct bytes in, const struct inspect_checkpoint_ops *ops, void *con
 	return 0;
 }
 
+struct keys_walk {
+	const struct inspect_checkpoint_ops *ops;
+	void *context; // of ops
+};
+
+static int
+tell_key(void *context, const struct key_record *key)
+{
+	const struct keys_walk *walk = context;
+
+	if (walk->ops->key != NULL)
+		walk->ops->key(walk->context, key);
+	return 0;
+}
+
 static int
 each_segment(struct bytes in, const struct inspect_checkpoint_ops *ops, void *context)
 {
@@ -217,6 +234,7 @@ int
 checkpoint_decode(const struct checkpoint_image *image, const struct inspect_checkpoint_ops *ops,
 		  void *context)
 {
+	struct keys_walk keys = {ops, context};
 	struct inspect_chain chain;
 	int error = each_definition(image->sections[SECTION_DEFINITIONS], ops, context);
 
@@ -224,6 +242,8 @@ checkpoint_decode(const struct checkpoint_image *image, const struct inspect_che
 		error = each_queue(image->sections[SECTION_QUEUES], ops, context);
 	if (error == 0)
 		error = each_return(image->returns, ops, context);
+	if (error == 0)
+		error = keys_section_walk(image->keys, tell_key, &keys);
 	if (error == 0)
 		error = each_segment(image->sections[SECTION_SEGMENTS], ops, context);
 	if (error == 0)

@@ -56,8 +56,10 @@ check_payload(const struct record *record, struct message_record *message)
 {
 	struct definition definition;
 	struct purge_record purge;
+	struct key_record key;
 	uint64_t first;
 	uint64_t second;
+	int error;
 
 	switch (record->type) {
 	case RECORD_MESSAGE:
@@ -68,6 +70,9 @@ check_payload(const struct record *record, struct message_record *message)
 		return ack_record_walk(record, nothing, NULL);
 	case RECORD_RETURNS:
 		return returns_record_walk(record, no_return, NULL);
+	case RECORD_KEY:
+		error = key_record_decode(&key, record);
+		return error == -ENOTSUP ? 0 : error;
 	case RECORD_DEFINE:
 		return definition_decode(&definition, bytes_of(record->p + RECORD_HEADER_SIZE,
 							       record->size - RECORD_HEADER_SIZE));

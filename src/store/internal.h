@@ -270,6 +270,9 @@ struct store {
 	uint64_t next_queue_id;
 };
 
+/* The head of one row of the section KEYS, with its names: record_align(KEYS_HEAD_SIZE + names) octets. */
+void keys_head_encode(uint8_t *p, const struct key_record *of, uint32_t count);
+
 struct queue_log *queue_log_new(struct store *store, uint64_t id);
 void queue_log_free(struct store *store, struct queue_log *log);
 struct queue_log *queue_log_find(const struct store *store, uint64_t id);

@@ -63,6 +63,24 @@ recovery_define(struct store *store, const struct definition *definition)
 		queue_log_free(store, log);
 }
 
+void
+recovery_key(const struct store *store, const struct key_record *key)
+{
+	if (store->ops->key != NULL)
+		store->ops->key(store->context, key);
+}
+
+static int
+take_key(const struct recovery *r, const struct record *record)
+{
+	struct key_record key;
+	int error = key_record_decode(&key, record);
+
+	if (error == 0)
+		recovery_key(r->store, &key);
+	return error == -ENOTSUP ? 0 : error;
+}
+
 static int
 take_mark(void *context, const struct ack_mark *mark)
 {
@@ -218,6 +236,8 @@ first_pass_record(void *context, const struct record *record)
 		return take_purge(r, record);
 	case RECORD_RETURNS:
 		return returns_record_walk(record, take_return, r);
+	case RECORD_KEY:
+		return take_key(r, record);
 	case RECORD_QUEUE:
 		return take_queue_state(r, record);
 	case RECORD_DEFINE:

@@ -59,6 +59,8 @@ int recovery_disk_error(struct recovery *r, const char *doing, uint64_t id, int 
 int recovery_newer(struct recovery *r, uint64_t id, uint64_t offset);
 /* Takes in one definition. */
 void recovery_define(struct store *store, const struct definition *definition);
+/* Tells of one key. */
+void recovery_key(const struct store *store, const struct key_record *key);
 /* Notes a file that is to be removed once all was read. */
 void recovery_leftover(struct recovery *r, uint64_t id, bool headless);
 /* Finds the segments by their headers; changes nothing. 0 or a negative errno. */

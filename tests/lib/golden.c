@@ -126,10 +126,10 @@ golden_save(struct disk_sim *sim, struct buf *text)
 /* ---- parts of lines ---- */
 
 /* By name: what a number means must not change. */
-static const char *const type_names[RECORD_TYPE_END] = {
+static const char *const type_names[] = {
 	[RECORD_BATCH] = "batch", [RECORD_MESSAGE] = "message", [RECORD_ACK] = "ack",
 	[RECORD_QUEUE] = "queue", [RECORD_DEFINE] = "define",	[RECORD_PURGE] = "purge",
-	[RECORD_EPOCH] = "epoch",
+	[RECORD_EPOCH] = "epoch", [RECORD_RETURNS] = "returns", [RECORD_KEY] = "key",
 };
 
 static const char *const reason_names[ACK_REASON_END] = {
@@ -334,12 +334,24 @@ add_return(void *context, const struct return_count *count)
 }
 
 static void
+add_key(struct buf *text, const struct key_record *key)
+{
+	golden_add_text(text, "vhost", key->vhost);
+	golden_add_text(text, key->owner == KEY_OF_QUEUE ? "queue" : "exchange", key->name);
+	buf_addf(text, "%s%s", key->flags & KEY_WHILE_QUEUED ? " while_queued" : "",
+		 key->flags & KEY_FORGET ? " forget" : "");
+	add_number(text, "value", key->value);
+	golden_add_text(text, "digest", bytes_of(key->digest, KEY_DIGEST_SIZE));
+}
+
+static void
 add_payload(struct buf *text, const struct record *record)
 {
 	struct bytes payload =
 		bytes_of(record->p + RECORD_HEADER_SIZE, record->size - RECORD_HEADER_SIZE);
 	struct message_record message;
 	struct purge_record purge;
+	struct key_record key;
 	struct definition definition;
 	uint64_t first;
 	uint64_t second;
@@ -359,6 +371,10 @@ add_payload(struct buf *text, const struct record *record)
 		break;
 	case RECORD_RETURNS:
 		must(returns_record_walk(record, add_return, text) == 0);
+		break;
+	case RECORD_KEY:
+		must(key_record_decode(&key, record) == 0);
+		add_key(text, &key);
 		break;
 	case RECORD_DEFINE:
 		must(definition_decode(&definition, payload) == 0);
@@ -384,8 +400,7 @@ on_record(void *context, const struct inspect_place *place, const struct record 
 	add_number(listing->text, "size", record->size);
 	add_number(listing->text, "lsn", record->lsn);
 	add_number(listing->text, "version", record->version);
-	buf_addf(listing->text, " %s",
-		 record->type == RECORD_RETURNS ? "returns" : type_names[record->type]);
+	buf_addf(listing->text, " %s", type_names[record->type]);
 	add_payload(listing->text, record);
 	buf_addf(listing->text, "\n");
 }
@@ -433,6 +448,15 @@ on_returned(void *context, const struct return_count *count)
 }
 
 static void
+on_key(void *context, const struct key_record *key)
+{
+	const struct listing *listing = context;
+
+	add_key(listing->text, key);
+	buf_addf(listing->text, "\n");
+}
+
+static void
 on_segment(void *context, const struct inspect_segment_state *state)
 {
 	struct listing *listing = context;
@@ -463,8 +487,8 @@ on_chain(void *context, const struct inspect_chain *chain)
 static void
 list_checkpoints(struct inspect *inspect, struct listing *listing)
 {
-	static const struct inspect_checkpoint_ops ops = {on_define, on_queue, on_returned,
-							  on_segment, on_chain};
+	static const struct inspect_checkpoint_ops ops = {on_define, on_queue,	 on_returned,
+							  on_key,    on_segment, on_chain};
 
 	for (size_t i = 0; i < inspect_checkpoint_count(inspect); i++) {
 		uint64_t lsn = inspect_checkpoint_at(inspect, i);
