@@ -25,6 +25,9 @@ struct user_permission;
  * that is put, log is its own and gets it as owner; the store ends the log of one that is removed. */
 void broker_apply_definition(struct broker *broker, const struct definition *definition,
 			     struct queue_log *log);
+struct key_record;
+/* A key that was read back, while recovering. */
+void broker_apply_key(struct broker *broker, const struct key_record *key);
 struct stored_message;
 /* A cold message of the queue that is the log's owner is at hand again; then all of one read are. */
 void broker_read_message(struct broker *broker, struct queue_log *log, uint64_t qseq,
@@ -45,6 +48,8 @@ void broker_each_definition(const struct broker *broker,
 			    void *context);
 /* The same with store_snapshot_add(). */
 void broker_snapshot(const struct broker *broker, struct store *store);
+/* All keys that are kept, with store_snapshot_keys(). */
+void broker_snapshot_keys(const struct broker *broker, struct store *store);
 
 /* ---- for broker/: something has changed ---- */
 

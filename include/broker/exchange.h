@@ -49,3 +49,7 @@ void route_fini(struct route *route);
  * exchange on the way may keep a reference to the message (x-recent-history). */
 void exchange_route(struct exchange *start, const struct bytes *keys, uint32_t key_count,
 		    struct message *message, struct route *route);
+/* The same for a message that a client publishes just now: exchanges that deduplicate are asked whether they know it
+ * (deduplication.h); what they are to remember, and do when queue_publish() got it taken, goes with the route. */
+void exchange_route_published(struct exchange *start, const struct bytes *keys, uint32_t key_count,
+			      struct message *message, struct route *route);

@@ -91,6 +91,7 @@ struct broker {
 	uint32_t *unsettled;	 // owns
 	uint64_t unsettled_room; // power of two; no less than the records above `stable`; or 0
 	uint64_t unsettled_last; // the latest of them
+	uint64_t keys_lsn; // of the latest record of a key (deduplication.h); 0: none in this run
 };
 
 /* ---- policies ---- */
@@ -193,6 +194,8 @@ struct route_cache;
 struct binding_array;
 struct hash_members;
 struct history;
+struct deduplication;
+struct key_mark;
 
 struct exchange {
 	struct map_node node;		  // in vhost->exchanges
@@ -212,11 +215,12 @@ struct exchange {
 	struct binding_array *sorted;	  // x-random, x-modulus-hash: owns; NULL as above
 	struct hash_members *members;	  // x-consistent-hash: owns
 	struct history *history;	  // x-recent-history: owns
-	struct route_cache *cache;	  // topic: routing key to queues; owns; NULL until used
-	uint64_t mark;			  // == broker->route_mark: visited by the present routing
-	struct exchange *next;		  // in the work list of the present routing or deletion
-	uint64_t publish_in;		  // messages published to it by clients
-	struct list parts;		  // of it: struct queue_part.of_owner; owns
+	struct deduplication *deduplication; // owns; what it knows of its messages; NULL: nothing
+	struct route_cache *cache;	     // topic: routing key to queues; owns; NULL until used
+	uint64_t mark;	       // == broker->route_mark: visited by the present routing
+	struct exchange *next; // in the work list of the present routing or deletion
+	uint64_t publish_in;   // messages published to it by clients
+	struct list parts;     // of it: struct queue_part.of_owner; owns
 	/* what applies to it, one of each kind; borrow while they do; NULL: none */
 	const struct policy *policies[POLICY_KIND_COUNT];
 };
@@ -242,6 +246,11 @@ struct route {
 	uint32_t room;
 	bool uncacheable; // it depends on more than exchange and keys, or takes note of each message:
 			  // do not cache it
+	bool is_duplicate; // an exchange on the way, which then led nowhere, knew the message
+	/* what exchanges on the way are to remember when the message is taken (deduplication.h) */
+	struct key_mark *marks; // owns the array, counts what they are for
+	uint32_t mark_count;
+	uint32_t mark_room;
 };
 
 /* ---- messages and entries ---- */
@@ -343,8 +352,10 @@ struct queue_life {
 	struct queue_expiry *expiry; // owns; of a queue that expires; NULL: it does not
 	uint64_t cold_time_ms;	     // the first message on the disk came then or later
 	struct queue_groups *groups; // owns; of a queue with QUEUE_GROUPED; NULL: it has none
-	struct queue_part *part;     // owns; of a queue with QUEUE_PART until it is deleted
-	struct list parts;	     // of this queue: struct queue_part.of_owner; owns
+	struct deduplication
+		*deduplication;	 // owns; of a queue with QUEUE_DEDUPLICATES; NULL: it has none
+	struct queue_part *part; // owns; of a queue with QUEUE_PART until it is deleted
+	struct list parts;	 // of this queue: struct queue_part.of_owner; owns
 };
 
 /* What part of something a queue is: it is in no table of its vhost, and nobody but its owner knows of it
@@ -407,7 +418,9 @@ enum queue_flag {
 	QUEUE_TTL = 1024,	       // its messages expire, or some do
 	QUEUE_COUNTS = 2048,	       // how often a message is requeued is counted
 	QUEUE_GROUPED = 4096,	       // a key of its messages is with one consumer at a time
-	QUEUE_PART = 8192	       // it is part of another queue or of an exchange
+	QUEUE_PART = 8192,	       // it is part of another queue or of an exchange
+	QUEUE_DEDUPLICATES = 65536, // what comes is asked for whether it is known (deduplication.h)
+	QUEUE_HOLDS_KEYS = 131072   // a message that leaves it gives a key up
 };
 
 struct paging;

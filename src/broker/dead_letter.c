@@ -403,8 +403,8 @@ dead_letter_send(struct queue *q, struct message *message, enum death death)
 	return sent;
 }
 
-void
-queue_bury(struct queue *q, const struct entry *entry, enum death death)
+static void
+bury(struct queue *q, const struct entry *entry, enum death death)
 {
 	bool sent = dead_letter_send(q, entry->message, death);
 
@@ -412,4 +412,13 @@ queue_bury(struct queue *q, const struct entry *entry, enum death death)
 		page_count_out(q);
 	queue_settle(q, entry, sent ? ACK_DEAD_LETTERED : deaths[death].settled);
 	message_unref(entry->message);
+}
+
+void
+queue_bury(struct queue *q, const struct entry *entry, enum death death)
+{
+	/* its dead letter may come back to this queue */
+	if (q->flags & QUEUE_HOLDS_KEYS)
+		keys_release(q, entry);
+	bury(q, entry, death);
 }

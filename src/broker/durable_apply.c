@@ -20,6 +20,7 @@
 #include "broker/vhost.h"
 
 #include "internal.h"
+#include "keys.h"
 #include "store/store.h"
 #include "util/log.h"
 #include "wire/field.h"
@@ -517,6 +518,7 @@ broker_end_recovery(struct broker *broker)
 	broker->recovering = false;
 	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
 		policies_apply(vhost);
+		keys_recovered(vhost);
 		map_for_each (&vhost->queues, q, struct queue, node) {
 			end_recovery_of(NULL, q);
 			queue_expiry_recovered(q);

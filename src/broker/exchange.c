@@ -10,6 +10,7 @@
 #include "broker/args.h"
 #include "broker/durable.h"
 #include "internal.h"
+#include "keys.h"
 #include "policy_keys.h"
 #include "route.h"
 #include "util/owned.h"
@@ -21,7 +22,7 @@
 static const struct exchange_type *const types[] = {
 	&exchange_type_direct, &exchange_type_fanout,	       &exchange_type_headers,
 	&exchange_type_topic,  &exchange_type_consistent_hash, &exchange_type_modulus_hash,
-	&exchange_type_random, &exchange_type_recent_history,
+	&exchange_type_random, &exchange_type_recent_history,  &exchange_type_deduplication,
 };
 
 static const struct exchange_type *
@@ -140,6 +141,7 @@ const struct reply *
 exchange_check_arguments(const struct vhost *vhost, const struct exchange_spec *spec)
 {
 	const struct exchange_type *type = type_find(spec->type);
+	const struct reply *refusal;
 	struct field field;
 
 	assert(type != NULL);
@@ -149,7 +151,10 @@ exchange_check_arguments(const struct vhost *vhost, const struct exchange_spec *
 			      "in vhost '%.*s'",
 			      field_type_name(field.type), BYTES_ARGS(spec->name),
 			      BYTES_ARGS(vhost->name));
-	return type->check_arguments == NULL ? NULL : type->check_arguments(spec);
+	refusal = deduplication_check(vhost, spec);
+	if (refusal == NULL && type->check_arguments != NULL)
+		refusal = type->check_arguments(spec);
+	return refusal;
 }
 
 struct bytes
@@ -185,6 +190,7 @@ exchange_set_policies(struct exchange *exchange,
 	struct bytes alternate;
 
 	memcpy(exchange->policies, policies, sizeof(exchange->policies));
+	keys_set_exchange(exchange);
 	alternate = alternate_of(exchange);
 	if (bytes_equal(alternate, exchange->alternate))
 		return;
@@ -263,6 +269,7 @@ exchange_free(struct exchange *exchange)
 	map_remove(&exchange->vhost->exchanges, &exchange->node);
 	exchange->vhost->broker->exchange_count--;
 	exchange->vhost->routing_version++;
+	keys_drop(&exchange->deduplication);
 	route_cache_drop(exchange);
 	map_fini(&exchange->keys);
 	bytes_drop(&exchange->name);
@@ -332,6 +339,7 @@ exchange_check(const struct exchange *exchange)
 
 	assert(exchange_find(exchange->vhost, exchange->name) == exchange);
 	assert(!exchange->predeclared || !exchange->auto_delete);
+	keys_check(exchange->deduplication);
 	list_for_each (&exchange->bindings_out, binding, struct binding, of_source) {
 		assert(binding->source == exchange);
 		assert((binding->queue == NULL) != (binding->exchange == NULL));

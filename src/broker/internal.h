@@ -156,6 +156,13 @@ queue_pop_oldest(struct queue *q)
 	return unlikely(q->flags & QUEUE_GROUPED) ? groups_pop(q) : window_pop(q);
 }
 
+/* ---- deduplication.c, deduplication_rules.c ---- */
+
+/* The entry of a queue with QUEUE_HOLDS_KEYS is settled, or dies: its key is free. Doing it twice is doing it once. */
+void keys_release(struct queue *queue, const struct entry *entry);
+/* The queue is deleted: nothing is deduplicated any more. */
+void keys_end_queue(struct queue *queue);
+
 /* ---- queue_settings.c ---- */
 
 /* What arguments and policies ask for, of a queue that is being made or was read back. */
@@ -327,7 +334,7 @@ void page_check(const struct queue *queue);
 uint64_t queue_store(struct broker *broker, const struct route *route, struct message *message);
 /* Gives back the room that a burst needed, once its records are stable. */
 void unsettled_trim(struct broker *broker);
-/* The entry of a queue with QUEUE_STORED is settled for good. */
+/* The entry of a queue with QUEUE_STORED or QUEUE_HOLDS_KEYS is settled for good. */
 void queue_settle_stored(struct queue *queue, const struct entry *entry, enum ack_reason reason);
 /* The entry came back as often as it says, in a queue that counts that: the store must know when it has it. */
 void queue_note_return(struct queue *queue, const struct entry *entry);
@@ -338,7 +345,7 @@ void queue_open_gate(struct queue *queue);
 static inline void
 queue_settle(struct queue *queue, const struct entry *entry, enum ack_reason reason)
 {
-	if (queue->flags & QUEUE_STORED)
+	if (queue->flags & (QUEUE_STORED | QUEUE_HOLDS_KEYS))
 		queue_settle_stored(queue, entry, reason);
 }
 

@@ -115,6 +115,8 @@ is_valid(const struct policy_key_row *row, const struct field *field)
 		return field->class == FIELD_STRING && args_has_word(row->words, field->bytes);
 	case KEY_TYPE_AGE:
 		return field->class == FIELD_STRING && is_age(field->bytes);
+	case KEY_TYPE_BOOLEAN:
+		return field->class == FIELD_BOOLEAN;
 	default:
 		return true;
 	}

@@ -119,8 +119,8 @@ queue_publish(struct broker *broker, const struct route *route, struct message *
 	if (unlikely(message->time_ms != 0))
 		return publish_again(broker, route, message);
 	message->time_ms = broker->now.wall_ms;
-	if (unlikely((flags_of(route) & (QUEUE_LIMITED | QUEUE_TTL)) != 0 ||
-		     (message->flags & MESSAGE_HAS_EXPIRATION)))
+	if (unlikely((flags_of(route) & (QUEUE_LIMITED | QUEUE_TTL | QUEUE_DEDUPLICATES)) != 0 ||
+		     (message->flags & MESSAGE_HAS_EXPIRATION) || route->mark_count > 0))
 		return limits_publish(broker, route, message);
 	return publish(broker, route, message);
 }
@@ -335,7 +335,7 @@ queue_ack(struct queue *q, const struct entry *entry)
 	assert(q->unacked_count > 0);
 	q->unacked_count--;
 	q->ack_count++;
-	if (unlikely(q->flags & (QUEUE_STORED | QUEUE_GROUPED)))
+	if (unlikely(q->flags & (QUEUE_STORED | QUEUE_GROUPED | QUEUE_HOLDS_KEYS)))
 		settle_acked(q, entry);
 	message_unref(entry->message);
 }

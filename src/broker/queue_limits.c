@@ -10,6 +10,7 @@
  */
 #include "broker/message.h"
 #include "internal.h"
+#include "keys.h"
 #include "route.h"
 #include "store/store.h"
 
@@ -113,39 +114,38 @@ limits_enforce(struct queue *q)
 
 /* ---- publishing ---- */
 
-/* The queues of the route that take the message; whether all do. */
-static bool
-admit(const struct route *route, const struct message *message, struct route *admitted)
+/* What the queues of a route do with a message. */
+struct verdict {
+	struct route admitted; // they take it; with the keys that are to be remembered then
+	struct route refused;
+	bool is_duplicate; // some do without it
+};
+
+static void
+add(struct route *route, struct queue *q)
 {
-	bool all = true;
-
-	for (uint32_t i = 0; i < route->count; i++) {
-		struct queue *q = route->queues[i];
-
-		if (refuses(q, message)) {
-			all = false;
-			continue;
-		}
-		if (admitted->count == admitted->room)
-			route_grow(admitted);
-		admitted->queues[admitted->count++] = q;
-	}
-	return all;
+	if (route->count == route->room)
+		route_grow(route);
+	route->queues[route->count++] = q;
 }
 
-/* Those that were refused die where their queue wants to know of it. */
+/* A full queue that knows the message refuses nothing. */
 static void
-bury_refused(const struct route *route, const struct route *admitted, struct message *message)
+ask(struct queue *q, const struct message *message, struct verdict *verdict)
 {
-	uint32_t next = 0;
+	enum key_answer answer = KEY_NONE;
+	struct key_mark mark;
 
-	for (uint32_t i = 0; i < route->count; i++) {
-		struct queue *q = route->queues[i];
-
-		if (next < admitted->count && admitted->queues[next] == q)
-			next++;
-		else if (queue_settings(q)->overflow == OVERFLOW_REJECT_DEAD_LETTER)
-			dead_letter_send(q, message, DEATH_MAXLEN);
+	if (q->flags & QUEUE_DEDUPLICATES)
+		answer = keys_ask_queue(q, message, &mark);
+	if (answer == KEY_KNOWN) {
+		verdict->is_duplicate = true;
+	} else if (refuses(q, message)) {
+		add(&verdict->refused, q);
+	} else {
+		add(&verdict->admitted, q);
+		if (answer == KEY_NEW)
+			route_add_mark(&verdict->admitted, &mark);
 	}
 }
 
@@ -162,20 +162,41 @@ look_at(struct queue *q, const struct message *message)
 		limits_enforce(q);
 }
 
+/* Who publishes what some queue refused may do so again: no exchange on the way remembers it. */
+static struct publish_result
+publish_to(struct broker *broker, const struct route *route, struct verdict *verdict,
+	   struct message *message)
+{
+	struct publish_result result = {0, verdict->refused.count > 0};
+
+	if (!result.rejected)
+		route_copy_marks(&verdict->admitted, route);
+	if (verdict->admitted.count > 0)
+		result.lsn = queue_publish_admitted(broker, &verdict->admitted, message).lsn;
+	keys_note(&verdict->admitted, message);
+	if (verdict->is_duplicate)
+		result.lsn = max_u64(result.lsn, duplicate_lsn(broker));
+	return result;
+}
+
 NEVER_INLINE struct publish_result
 limits_publish(struct broker *broker, const struct route *route, struct message *message)
 {
-	struct publish_result result = {0, false};
-	struct route admitted;
+	struct verdict verdict = {.is_duplicate = false};
+	struct publish_result result;
 
-	route_init(&admitted);
-	result.rejected = !admit(route, message, &admitted);
-	if (admitted.count > 0)
-		result.lsn = queue_publish_admitted(broker, &admitted, message).lsn;
-	if (result.rejected)
-		bury_refused(route, &admitted, message);
-	for (uint32_t i = 0; i < admitted.count; i++)
-		look_at(admitted.queues[i], message);
-	route_fini(&admitted);
+	for (uint32_t i = 0; i < route->count; i++)
+		ask(route->queues[i], message, &verdict);
+	result = publish_to(broker, route, &verdict, message);
+	for (uint32_t i = 0; i < verdict.refused.count; i++) {
+		struct queue *q = verdict.refused.queues[i];
+
+		if (queue_settings(q)->overflow == OVERFLOW_REJECT_DEAD_LETTER)
+			dead_letter_send(q, message, DEATH_MAXLEN);
+	}
+	for (uint32_t i = 0; i < verdict.admitted.count; i++)
+		look_at(verdict.admitted.queues[i], message);
+	route_fini(&verdict.admitted);
+	route_fini(&verdict.refused);
 	return result;
 }

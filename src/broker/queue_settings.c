@@ -6,6 +6,7 @@
  */
 #include "broker/args.h"
 #include "internal.h"
+#include "keys.h"
 #include "policy_keys.h"
 #include "util/owned.h"
 #include "wire/field.h"
@@ -170,6 +171,7 @@ life_stop(struct queue *q)
 	deadline_clear(q->vhost->broker->deadlines, &q->life->trim);
 	deadline_clear(q->vhost->broker->deadlines, &q->life->due);
 	queue_forget_dying(q);
+	keys_end_queue(q);
 }
 
 static void
@@ -219,6 +221,7 @@ queue_settings_make(struct queue *q, const struct policy *const policies[POLICY_
 	struct queue_settings found = settings_of(&sources);
 
 	set(q, &found);
+	keys_set_queue(q, policies);
 	queue_expiry_changed(q);
 }
 
@@ -231,6 +234,7 @@ queue_settings_update(struct queue *q, const struct policy *const policies[POLIC
 	uint64_t expires_ms = queue_settings(q)->expires_ms;
 
 	set(q, &found);
+	keys_set_queue(q, policies);
 	if (found.expires_ms != expires_ms)
 		queue_expiry_changed(q);
 	if (is_changed)
@@ -266,6 +270,7 @@ queue_settings_end(struct queue *q)
 	assert(q->life->groups == NULL);
 	assert(q->life->part == NULL);
 	assert(list_empty(&q->life->parts));
+	assert(q->life->deduplication == NULL);
 	xfree(q->life->own);
 	slab_free(q->life, sizeof(*q->life));
 	q->life = NULL;

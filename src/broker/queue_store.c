@@ -6,6 +6,7 @@
  */
 #include "broker/durable.h"
 #include "internal.h"
+#include "keys.h"
 #include "store/store.h"
 
 /* Records above `stable` for which there is room without looking. */
@@ -76,6 +77,21 @@ count_durable(const struct route *route)
 	return count;
 }
 
+/* Appends the keys that the message brings. The record of a key is not settled, so who waits for it, as duplicates do,
+ * waits until it is stable. A message whose key counts only while it is queued may be confirmed sooner. */
+static uint64_t
+store_keys(struct broker *broker, const struct route *route, uint64_t lsn)
+{
+	struct stored_keys stored = keys_store(broker->store, route);
+
+	if (stored.lsn == 0)
+		return lsn;
+	unsettled_add(broker, stored.lsn, 1);
+	broker->keys_lsn = stored.lsn;
+	broker->effect_lsn = stored.lsn;
+	return stored.outlast ? stored.lsn : lsn;
+}
+
 uint64_t
 queue_store(struct broker *broker, const struct route *route, struct message *message)
 {
@@ -109,6 +125,8 @@ queue_store(struct broker *broker, const struct route *route, struct message *me
 	message->stored = lsn << 16 | min_u64(record.ref_count, UINT16_MAX);
 	unsettled_add(broker, lsn, record.ref_count);
 	broker->effect_lsn = lsn;
+	if (unlikely(route->mark_count > 0))
+		lsn = store_keys(broker, route, lsn);
 	return lsn;
 }
 
@@ -139,6 +157,10 @@ queue_settle_stored(struct queue *q, const struct entry *entry, enum ack_reason 
 	struct broker *broker = q->vhost->broker;
 	const struct message *m = entry->message;
 
+	if (q->flags & QUEUE_HOLDS_KEYS)
+		keys_release(q, entry);
+	if (!(q->flags & QUEUE_STORED))
+		return;
 	if (broker->store == NULL)
 		return; // the broker ends, and the store has everything
 	if (!message_is_stored(m)) {
@@ -212,5 +234,5 @@ broker_unit_share(const struct route *route, const struct message *message)
 
 	if (refs == 0 || !(message->flags & MESSAGE_PERSISTENT))
 		return 0;
-	return record_octets(message, refs);
+	return record_octets(message, refs) + keys_octets(route);
 }

@@ -7,9 +7,12 @@
  * What a topic exchange leads to is remembered by key, together with all that lies behind it, unless a
  * exchange was visited on the way whose part in it is not told by the key (struct route.uncacheable).
  *
+ * An exchange that deduplicates leads a message that it knows nowhere, not to its alternate either.
+ *
  * The default exchange has no bindings: every queue is bound to it by its name.
  */
 #include "internal.h"
+#include "keys.h"
 #include "route.h"
 
 #define ROUTE_ROOM_FIRST 16
@@ -23,6 +26,8 @@ route_init(struct route *route)
 void
 route_fini(struct route *route)
 {
+	route_drop_marks(route);
+	xfree(route->marks);
 	xfree(route->queues);
 	*route = (struct route){0};
 }
@@ -45,6 +50,8 @@ visit(struct routing *routing, struct exchange *exchange)
 	struct exchange *alternate;
 
 	routing->found = false;
+	if (unlikely(exchange->deduplication != NULL) && !keys_admit(exchange, routing))
+		return;
 	for (uint32_t i = 0; i < count; i++) {
 		routing->key = routing->keys[i];
 		exchange->type->route(exchange, routing);
@@ -58,7 +65,7 @@ visit(struct routing *routing, struct exchange *exchange)
 
 static void
 walk(struct exchange *start, const struct bytes *keys, uint32_t key_count, struct message *message,
-     struct route *route)
+     bool asks, struct route *route)
 {
 	struct routing routing = {
 		.route = route,
@@ -66,6 +73,8 @@ walk(struct exchange *start, const struct bytes *keys, uint32_t key_count, struc
 		.keys = keys,
 		.key_count = key_count,
 		.message = message,
+		.start = start,
+		.asks = asks,
 	};
 	struct exchange *exchange;
 
@@ -78,25 +87,42 @@ walk(struct exchange *start, const struct bytes *keys, uint32_t key_count, struc
 	}
 }
 
-void
-exchange_route(struct exchange *start, const struct bytes *keys, uint32_t key_count,
-	       struct message *message, struct route *route)
+static void
+find_route(struct exchange *start, const struct bytes *keys, uint32_t key_count,
+	   struct message *message, bool asks, struct route *route)
 {
 	uint64_t hash;
 
+	if (unlikely(route->mark_count > 0))
+		route_drop_marks(route);
+	route->is_duplicate = false;
 	assert_not_dispatching(start->vhost->broker);
 	assert(key_count > 0);
 	/* The cache pays where there is a trie to walk, and knows single keys. */
 	if (start->trie == NULL || key_count > 1) {
-		walk(start, keys, key_count, message, route);
+		walk(start, keys, key_count, message, asks, route);
 		return;
 	}
 	hash = map_hash(keys[0]);
 	if (route_cache_get(start, keys[0], hash, route))
 		return;
-	walk(start, keys, 1, message, route);
+	walk(start, keys, 1, message, asks, route);
 	if (!route->uncacheable)
 		route_cache_put(start, keys[0], hash, route);
+}
+
+void
+exchange_route(struct exchange *start, const struct bytes *keys, uint32_t key_count,
+	       struct message *message, struct route *route)
+{
+	find_route(start, keys, key_count, message, false, route);
+}
+
+void
+exchange_route_published(struct exchange *start, const struct bytes *keys, uint32_t key_count,
+			 struct message *message, struct route *route)
+{
+	find_route(start, keys, key_count, message, true, route);
 }
 
 static void

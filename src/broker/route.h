@@ -17,9 +17,11 @@ struct routing {
 	const struct bytes *keys; // of the message; borrows
 	uint32_t key_count;	  // at least one
 	struct bytes key; // the one of them that is asked for now; the first for types without keys
-	struct message *message; // borrows
-	struct exchange *todo;	 // exchanges still to visit, marked already: struct exchange.next
-	bool found;		 // the exchange being visited has a destination
+	struct message *message;      // borrows
+	const struct exchange *start; // borrows; it was published to this one
+	bool asks;		      // exchanges that deduplicate are asked: a client publishes it
+	struct exchange *todo; // exchanges still to visit, marked already: struct exchange.next
+	bool found;	       // the exchange being visited has a destination
 };
 
 /* What tells the types apart. A NULL function has nothing to do. */
@@ -54,6 +56,7 @@ extern const struct exchange_type exchange_type_consistent_hash;
 extern const struct exchange_type exchange_type_modulus_hash;
 extern const struct exchange_type exchange_type_random;
 extern const struct exchange_type exchange_type_recent_history;
+extern const struct exchange_type exchange_type_deduplication;
 
 /* What a binding of a headers exchange asks for (x-match): struct binding.match. */
 enum headers_match {

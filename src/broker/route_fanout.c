@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fanout exchange: every binding, whatever its key. It needs no structure beside the list.
+ * The fanout exchange: every binding, whatever its key. It needs no structure beside the list. That of the type
+ * x-message-deduplication is one, too, which always deduplicates (deduplication_rules.c).
  */
 #include "route.h"
 
@@ -15,5 +16,10 @@ fanout_route(struct exchange *exchange, struct routing *routing)
 
 const struct exchange_type exchange_type_fanout = {
 	.name = BYTES("fanout"),
+	.route = fanout_route,
+};
+
+const struct exchange_type exchange_type_deduplication = {
+	.name = BYTES("x-message-deduplication"),
 	.route = fanout_route,
 };

@@ -82,6 +82,22 @@ on_snapshot(void *context, struct store *store)
 }
 
 static void
+on_key(void *context, const struct key_record *key)
+{
+	struct storage *storage = context;
+
+	broker_apply_key(storage->broker, key);
+}
+
+static void
+on_snapshot_keys(void *context, struct store *store)
+{
+	struct storage *storage = context;
+
+	broker_snapshot_keys(storage->broker, store);
+}
+
+static void
 on_stable(void *context, uint64_t lsn)
 {
 	struct storage *storage = context;
@@ -123,7 +139,9 @@ static const struct store_ops ops = {
 	.deadlines = on_deadlines,
 	.paged_out = on_paged_out,
 	.paged_in = on_paged_in,
+	.key = on_key,
 	.snapshot = on_snapshot,
+	.snapshot_keys = on_snapshot_keys,
 	.stable = on_stable,
 	.short_of_space = on_short_of_space,
 	.free_space = on_free_space,

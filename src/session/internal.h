@@ -351,7 +351,7 @@ size_t publish_fast(struct channel *channel, struct bytes input);
 /* ---- on_tx.c ---- */
 
 /* Keeps a message (whose reference it takes) and its route for the commit. */
-void tx_publish(struct channel *channel, const struct route *route, struct message *message,
+void tx_publish(struct channel *channel, struct route *route, struct message *message,
 		bool mandatory);
 /* Notes that the commit settles this slot. */
 void tx_settle(struct channel *channel, struct unacked_slot *slot, enum settle how);

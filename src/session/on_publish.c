@@ -5,6 +5,7 @@
  * and route are known already. A publish that lies whole in the input takes the fast path; any other is
  * put together frame by frame (content.c).
  */
+#include "broker/deduplication.h"
 #include "broker/exchange.h"
 #include "internal.h"
 
@@ -95,7 +96,7 @@ cache_route(struct publish_cache *cache, struct message *message, const struct k
 {
 	if (cache->routed && keys->count == 1)
 		return;
-	exchange_route(cache->exchange, keys->items, keys->count, message, &cache->route);
+	exchange_route_published(cache->exchange, keys->items, keys->count, message, &cache->route);
 	cache->routed = keys->count == 1 && !cache->route.uncacheable;
 }
 
@@ -150,6 +151,8 @@ publish_effect(struct channel *channel, const struct route *route, struct messag
 		result = queue_publish(channel_broker(channel), route, message);
 	else if (mandatory && !replied)
 		deliver_return(channel, message);
+	if (unlikely(route->is_duplicate))
+		result.lsn = max_u64(result.lsn, duplicate_lsn(channel_broker(channel)));
 	return result;
 }
 

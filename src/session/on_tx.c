@@ -5,6 +5,7 @@
  * all messages to their queues and applies all acknowledgements as one unit; rollback forgets both, and
  * the marked entries are outstanding again.
  */
+#include "broker/deduplication.h"
 #include "handlers.h"
 #include "util/buf.h"
 
@@ -14,6 +15,7 @@ struct tx_publish {
 	struct queue **queues;	 // owns the array, counts the queues
 	uint32_t queue_count;
 	bool mandatory;
+	struct route marks; // what exchanges are to remember of it; without queues
 };
 
 /* An entry that is to be settled by the commit. */
@@ -41,8 +43,7 @@ refuse_not_transactional(void)
 /* ---- collecting ---- */
 
 void
-tx_publish(struct channel *channel, const struct route *route, struct message *message,
-	   bool mandatory)
+tx_publish(struct channel *channel, struct route *route, struct message *message, bool mandatory)
 {
 	struct tx *tx = channel->tx;
 	struct tx_publish *publish;
@@ -61,6 +62,7 @@ tx_publish(struct channel *channel, const struct route *route, struct message *m
 	for (uint32_t i = 0; i < route->count; i++)
 		queue_ref(route->queues[i]);
 	tx->size += broker_unit_share(route, message);
+	route_give_marks(route, &publish->marks);
 }
 
 void
@@ -87,6 +89,7 @@ forget_publish(struct tx_publish *publish)
 	for (uint32_t i = 0; i < publish->queue_count; i++)
 		queue_unref(publish->queues[i]);
 	xfree(publish->queues);
+	route_fini(&publish->marks);
 }
 
 static void
@@ -115,7 +118,7 @@ tx_end(struct channel *channel)
 /* Of queues that were deleted meanwhile, those get it that were declared again by the same name. Whether all took
  * it. */
 static bool
-commit_publish(struct channel *channel, const struct tx_publish *publish)
+commit_publish(struct channel *channel, struct tx_publish *publish)
 {
 	struct queue **queues = xmalloc(publish->queue_count * sizeof(struct queue *));
 	struct route route = {.queues = queues};
@@ -129,8 +132,10 @@ commit_publish(struct channel *channel, const struct tx_publish *publish)
 		if (queue != NULL)
 			queues[route.count++] = queue;
 	}
+	route_give_marks(&publish->marks, &route);
+	route_look_again(&route);
 	result = publish_effect(channel, &route, publish->message, publish->mandatory);
-	xfree(queues);
+	route_fini(&route);
 	return !result.rejected;
 }
 

@@ -74,6 +74,18 @@ on_snapshot(void *context, struct store *of)
 }
 
 static inline void
+on_key(void *context, const struct key_record *key)
+{
+	broker_apply_key(context, key);
+}
+
+static inline void
+on_snapshot_keys(void *context, struct store *of)
+{
+	broker_snapshot_keys(context, of);
+}
+
+static inline void
 on_stable(void *context, uint64_t lsn)
 {
 	stable = lsn;
@@ -103,7 +115,9 @@ static const struct store_ops ops = {
 	.deadlines = on_deadlines,
 	.paged_out = on_paged_out,
 	.paged_in = on_paged_in,
+	.key = on_key,
 	.snapshot = on_snapshot,
+	.snapshot_keys = on_snapshot_keys,
 	.stable = on_stable,
 	.short_of_space = on_space,
 	.failed = on_failure,

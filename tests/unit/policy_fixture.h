@@ -117,10 +117,10 @@ take_away(enum policy_kind kind, const char *name)
 }
 
 static inline struct queue *
-make_queue_with(const char *name, const char *arguments)
+make_queue_with(const char *name, const char *asked)
 {
 	struct queue_spec spec = {
-		.name = bytes_str(name), .durable = true, .arguments = table_of(arguments)};
+		.name = bytes_str(name), .durable = true, .arguments = table_of(asked)};
 
 	ck_assert_ptr_null(queue_check_new(vhost, &spec));
 	return queue_create(vhost, &spec);
