@@ -4,7 +4,7 @@
  *
  *   lost        a persistent message was confirmed and did not come to each queue that it was routed to, or
  *               came, was not settled, and did not come again
- *   as new      it came again without the mark "redelivered"
+ *   as new      it came again without the mark "redelivered", though it was sent once, or again when it was confirmed
  *   again       it came again on the connection on which it had come, without having been given back
  *   disordered  first deliveries of one publisher's messages are not in the order of their numbers
  *   strange     it came and was never sent to this queue
@@ -30,6 +30,7 @@ struct message {
 	uint8_t queues;
 	bool persistent;
 	bool confirmed;
+	bool twice; // it was sent again before that: what came first may be lost with its key
 	struct journey in[QUEUES];
 };
 
@@ -102,7 +103,9 @@ read_publisher(FILE *ledger, unsigned publisher)
 		struct message *message = message_of(&entry);
 		if (!message)
 			fault("the ledger of publisher %u is broken", publisher);
-		if (entry.kind == ENTRY_CONFIRMED) {
+		if (entry.kind == ENTRY_SENT_AGAIN) {
+			message->twice = true;
+		} else if (entry.kind == ENTRY_CONFIRMED) {
 			message->confirmed = true;
 			confirmed++;
 		} else {
@@ -112,6 +115,13 @@ read_publisher(FILE *ledger, unsigned publisher)
 }
 
 /* ---- consumers ---- */
+
+/* What was handed out may be lost with the next kill, unless nobody consumed while there were kills. */
+static bool
+came_before_the_end(void)
+{
+	return !options.deduplicate || strcmp(options.deduplicate, "queued") != 0;
+}
 
 static void
 note_delivery(const struct entry *entry, struct message *message, unsigned queue)
@@ -126,7 +136,7 @@ note_delivery(const struct entry *entry, struct message *message, unsigned queue
 		*last = entry->number + 1;
 	} else {
 		duplicates++;
-		if (!entry->redelivered)
+		if (!entry->redelivered && !(message->twice && came_before_the_end()))
 			complain(AS_NEW, entry->publisher, entry->number, queue);
 		if (journey->connection == entry->connection && !journey->given_back)
 			complain(AGAIN, entry->publisher, entry->number, queue);

@@ -207,12 +207,13 @@ declare_run(void)
 	if (!conn)
 		return EXIT_FAILURE;
 	amqp_exchange_declare(conn, 1, amqp_cstring_bytes(EXCHANGE), amqp_cstring_bytes("topic"), 0,
-			      1, 0, 0, amqp_empty_table);
+			      1, 0, 0, exchange_arguments());
 	bool well = went_well(conn, "exchange.declare");
 	for (unsigned queue = 0; well && queue < QUEUES; queue++) {
 		queue_name(name, queue);
 		snprintf(key, sizeof key, "#.%u.#", queue);
-		amqp_queue_declare(conn, 1, amqp_cstring_bytes(name), 0, 1, 0, 0, amqp_empty_table);
+		amqp_queue_declare(conn, 1, amqp_cstring_bytes(name), 0, 1, 0, 0,
+				   queue_arguments());
 		well = went_well(conn, "queue.declare");
 		if (!well)
 			break;

@@ -5,7 +5,7 @@ import random
 import re
 import time
 
-from victim import Crew, Fault, Victim, lib
+from victim import QUEUES, Crew, Fault, Victim, lib
 
 SHORTEST_S = 0.05
 WHILE_STARTING = 0.2  # the share of kills that are followed by another one while the broker starts
@@ -145,6 +145,55 @@ class expiries(deaths):
 
     NAME, TTL_S = "expiries", 1.5
     GRACE_S = 2  # after which all is over
+
+
+class duplicates:
+    """Publishers that send again what was on its way at a kill, and what was confirmed before; each comes once."""
+
+    RATE = 3000  # of each publisher: a queue that nobody consumes grows
+    WAYS = ("exchange", "cache", "queued")
+
+    @classmethod
+    def limit_s(cls, options):
+        return 180 + len(cls.WAYS) * int(options.duplicates * (options.longest + 6))
+
+    @classmethod
+    def run(cls, options, proofs):
+        for number, way in enumerate(cls.WAYS):
+            cls.run_one(options, proofs, way, random.Random(options.seed + 10 + number))
+
+    @classmethod
+    def run_one(cls, options, proofs, way, chance):
+        times, name = kill_times(options), f"duplicates, {way}"
+        victim = Victim(options.settings)
+        with victim, Crew(options, victim, f"ledgers-{way}") as crew:
+            crew.common += ["--deduplicate", way]
+            crew.run("declare")
+            # who consumes what a queue knows makes room for it to come again
+            consumers = [] if way == "queued" else [crew.add("consumer", queue) for queue in range(QUEUES)]
+            publishers = [crew.add("publisher", number, rate=min(options.rate, cls.RATE)) for number in range(2)]
+            kills = 0
+            while kills < options.duplicates:
+                watch(crew, victim, next(times))
+                kills += kill_and_restart(crew, victim, chance)
+            watch(crew, victim, SETTLE_S)
+            crew.end(publishers)
+            if not consumers:
+                consumers = [crew.add("consumer", queue) for queue in range(QUEUES)]
+                cls.await_ledgers(crew)
+            crew.end(consumers)
+            proofs.add(f"{name}: every end of the broker was ours", victim.kills == kills,
+                       f"{kills} kills; {victim.times()}")
+            counts = proofs.add_check(crew, name)
+            proofs.add(f"{name}: much was sent again", counts["confirmed"] > counts["sent"],
+                       f"{counts['confirmed'] - counts['sent']} confirms of what had one")
+            stop_and_look(crew, victim, proofs, name)
+
+    @staticmethod
+    def await_ledgers(crew):
+        for queue in range(QUEUES):
+            lib.await_true("it has begun",
+                           lambda q=queue: os.path.exists(os.path.join(crew.dir, f"consumer-{q}")))
 
 
 class transactions:

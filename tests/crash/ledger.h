@@ -3,7 +3,7 @@
  * The load of the crash campaigns: clients that keep a ledger while the broker is killed under them. One
  * program, "ledger", a process for each role; tests/crash/run starts them.
  *
- * A message is {publisher, number}, published once, with number counted from 0 by each publisher over all
+ * A message is {publisher, number}, published once (but for duplicates.c), with number counted from 0 by each publisher over all
  * of its connections; its routing key names the queues that it goes to. A role writes what it does to its
  * own file as struct entry, one behind the other, so that the order in the file is the order in which the
  * role saw things; between files there is no order. A role that loses its connection makes a new one and
@@ -34,7 +34,8 @@ enum entry_kind {
 	ENTRY_ACKED = 5,     // the consumer has sent basic.ack, or basic.reject without requeue
 	ENTRY_REQUEUED = 6,  // the consumer has sent basic.nack with requeue
 	ENTRY_REJECTED =
-		7 // it has sent basic.reject or nack without requeue, in a part with deaths
+		7, // it has sent basic.reject or nack without requeue, in a part with deaths
+	ENTRY_SENT_AGAIN = 8 // by a publisher to which it was not confirmed (duplicates.c)
 };
 
 struct entry {
@@ -70,6 +71,7 @@ struct options {
 	const char *pid_file; // where the transactor finds whom to kill
 	const char *
 		life; // a part with deaths (deaths.c): where the number of the broker's life stands
+	const char *deduplicate; // who knows what was sent before (duplicates.c); NULL: nobody
 };
 
 extern struct options options;
@@ -120,6 +122,16 @@ amqp_connection_state_t connect_in_life(amqp_connection_state_t (*make)(void), u
 
 /* Fills in "crash.queue.N". */
 void queue_name(char name[32], unsigned queue);
+
+/* ---- duplicates (duplicates.c) ---- */
+
+/* For those that the load goes to; the caller's until the next call. */
+amqp_table_t exchange_arguments(void);
+amqp_table_t queue_arguments(void);
+/* Of the message of this publisher with this number; as above. */
+void add_message_key(amqp_basic_properties_t *properties, uint64_t number);
+/* The queues of that message, as ENTRY_SENT has them. */
+unsigned same_queues(uint64_t number);
 
 /* ---- connections ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A publisher with confirms that outlives the broker. At most --window numbers lie between the oldest one
- * that is not confirmed and the next; what is not confirmed when a connection is lost stays so. Mandatory
- * is set: a message that comes back means that a binding is lost.
+ * that is not confirmed and the next; what is not confirmed when a connection is lost stays so, unless all is sent
+ * again (duplicates.c). Mandatory is set, but for that: a message that comes back means that a binding is lost.
  */
 #include "crash/ledger.h"
 
@@ -14,13 +14,15 @@
 #define LARGE_IN 1024	// one of so many has a large body
 
 static struct {
-	FILE *ledger;		       // owns
-	amqp_connection_state_t conn;  // owns; NULL: none
-	uint64_t next;		       // number of the next message
-	uint64_t first;		       // the number that has delivery tag 1 on this connection
-	uint64_t oldest;	       // that was not confirmed on this connection
-	bool *answered;		       // owns; by number % window, those from oldest on
-	uint64_t *sent_us;	       // owns; by number % window, when it was sent
+	FILE *ledger;		      // owns
+	amqp_connection_state_t conn; // owns; NULL: none
+	uint64_t next;		      // number of the next message
+	uint64_t first;		      // the number that has delivery tag 1 on this connection
+	uint64_t oldest;	      // that was not confirmed on this connection
+	uint64_t ever;		      // numbers from here on were never sent
+	bool *known;	   // owns; by number % (2 * window): confirmed, on any connection
+	bool *answered;	   // owns; by number % window, those from oldest on
+	uint64_t *sent_us; // owns; by number % window, when it was sent
 	uint32_t latencies[LATENCIES]; // us from sending to the confirm, by confirmed % LATENCIES
 	uint64_t confirmed;	       // of all connections
 	uint64_t last_answer_us;       // when the last confirm came, or the connection was made
@@ -52,14 +54,45 @@ random_size(void)
 	return random_below(LARGE_IN) ? random_below(options.size) : random_below(options.large);
 }
 
+static bool *
+known_of(uint64_t number)
+{
+	return &publisher.known[number % (2 * options.window)];
+}
+
+/* What the ledger says of a message with a key. */
+static void
+note_sent(struct entry entry)
+{
+	if (entry.number < publisher.ever && *known_of(entry.number))
+		return;
+	if (entry.number < publisher.ever)
+		entry.kind = ENTRY_SENT_AGAIN;
+	else
+		publisher.ever++;
+	*known_of(entry.number) = false;
+	ledger_write(publisher.ledger, entry);
+}
+
+/* Begins again before what was never confirmed, which is among the last window's. */
+static void
+go_back(void)
+{
+	uint64_t back = 2 * (uint64_t)options.window;
+
+	publisher.next = publisher.ever < back ? 0 : publisher.ever - back;
+}
+
 static bool
 publish_one(void)
 {
 	unsigned queues = options.life ? DEAD_QUEUE : QUEUES; // nobody publishes to the dead ones
+	bool has_key = options.deduplicate;
 	struct entry entry = {
 		.kind = ENTRY_SENT,
-		.queues = (uint8_t)(1 + random_below((1U << queues) - 1)),
-		.persistent = random_below(TRANSIENT_IN) != 0,
+		.queues = has_key ? (uint8_t)same_queues(publisher.next)
+				  : (uint8_t)(1 + random_below((1U << queues) - 1)),
+		.persistent = has_key || random_below(TRANSIENT_IN) != 0,
 		.publisher = (uint16_t)options.id,
 		.number = publisher.next++,
 	};
@@ -73,13 +106,15 @@ publish_one(void)
 		properties._flags |= AMQP_BASIC_TIMESTAMP_FLAG;
 		properties.timestamp = now_us();
 	}
+	if (has_key)
+		add_message_key(&properties, entry.number);
 	routing_key(key, entry.queues);
 	publisher.answered[entry.number % options.window] = false;
 	publisher.sent_us[entry.number % options.window] = now_us();
-	ledger_write(publisher.ledger, entry);
+	note_sent(entry);
 	return was_sent(amqp_basic_publish(
-		publisher.conn, 1, amqp_cstring_bytes(EXCHANGE), amqp_cstring_bytes(key), 1, 0,
-		&properties, body_make(entry.publisher, entry.number, random_size())));
+		publisher.conn, 1, amqp_cstring_bytes(EXCHANGE), amqp_cstring_bytes(key), !has_key,
+		0, &properties, body_make(entry.publisher, entry.number, random_size())));
 }
 
 /* ---- what comes ---- */
@@ -97,6 +132,7 @@ note_answer(uint64_t tag, bool multiple, enum entry_kind kind)
 		if (publisher.answered[i % options.window])
 			continue;
 		publisher.answered[i % options.window] = true;
+		*known_of(i) |= kind == ENTRY_CONFIRMED;
 		if (kind == ENTRY_CONFIRMED)
 			publisher.latencies[publisher.confirmed++ % LATENCIES] =
 				(uint32_t)(now_us() - publisher.sent_us[i % options.window]);
@@ -191,6 +227,8 @@ connect_and_select(void)
 	if (!publisher.conn)
 		return false;
 	publisher.connections++;
+	if (options.deduplicate)
+		go_back();
 	publisher.first = publisher.oldest = publisher.next;
 	publisher.blocked = false;
 	publisher.last_answer_us = now_us();
@@ -250,6 +288,7 @@ publisher_run(void)
 	publisher.ledger = ledger_open("publisher", options.id, "w");
 	publisher.answered = calloc(options.window, sizeof publisher.answered[0]);
 	publisher.sent_us = calloc(options.window, sizeof publisher.sent_us[0]);
+	publisher.known = calloc(2 * (size_t)options.window, sizeof publisher.known[0]);
 	while (!stopping() && (!options.count || publisher.next < options.count)) {
 		if (connect_and_select())
 			publish_and_take();
@@ -261,6 +300,7 @@ publisher_run(void)
 	ledger_close(publisher.ledger);
 	free(publisher.answered);
 	free(publisher.sent_us);
+	free(publisher.known);
 	print_sum();
 	return EXIT_SUCCESS;
 }

@@ -153,9 +153,9 @@ class Role:
 class Crew:
     """The clients of one campaign. Leaving the context ends all that still run."""
 
-    def __init__(self, options, victim):
+    def __init__(self, options, victim, folder="ledgers"):
         self.program = options.ledger
-        self.dir = os.path.join(lib.test_dir(), "ledgers")
+        self.dir = os.path.join(lib.test_dir(), folder)
         os.makedirs(self.dir, exist_ok=True)
         self.common = ["--dir", self.dir, "--port", str(victim.port)]
         self.seed, self.roles = options.seed, []
