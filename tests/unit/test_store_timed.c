@@ -156,6 +156,7 @@ START_TEST(test_merges_go_on_under_cursors)
 		uint32_t queue;
 		size_t first;
 
+		tear_down();
 		merge_small_files(&f, seed, false);
 		f.timed = true;
 		queue = store_fixture_queue(&f);
@@ -170,9 +171,7 @@ START_TEST(test_merges_go_on_under_cursors)
 		merge_rest(&f);
 		ck_assert_uint_gt(merged_segments(&f), 0);
 		store_fixture_take_all(&f, END_OF_TIME);
-		store_fixture_fini(&f);
 	}
-	set_up();
 }
 END_TEST
 
