@@ -88,9 +88,10 @@ struct broker {
 	uint64_t effect_lsn;	 // of the latest record; what answers a method sets it to 0 before
 	/* how many references of each message record above `stable` are not settled yet, or are dead letters
 	 * now, by lsn & (unsettled_room - 1): broker_is_done() */
-	uint32_t *unsettled;	 // owns
-	uint64_t unsettled_room; // power of two; no less than the records above `stable`; or 0
-	uint64_t unsettled_last; // the latest of them
+	uint32_t *unsettled;	   // owns
+	uint64_t unsettled_room;   // power of two; no less than the records above `stable`; or 0
+	uint64_t unsettled_last;   // the latest of them
+	struct list deduplicating; // exchanges and queues that do: struct deduplication.of_broker
 	uint64_t keys_lsn; // of the latest record of a key (deduplication.h); 0: none in this run
 };
 

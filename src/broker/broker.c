@@ -39,6 +39,7 @@ broker_new(struct deadlines *deadlines, const struct broker_options *options)
 	list_init(&broker->dead);
 	list_init(&broker->gated);
 	list_init(&broker->over);
+	list_init(&broker->deduplicating);
 	list_init(&broker->resident);
 	broker->rest.run = cold_rest;
 	broker->stored_due.run = deadlines_on_due;
@@ -71,6 +72,7 @@ broker_free(struct broker **broker)
 	assert(list_empty(&b->dirty));
 	assert(list_empty(&b->gated));
 	assert(list_empty(&b->over));
+	assert(list_empty(&b->deduplicating));
 	assert(list_empty(&b->pageable));
 	map_fini(&b->vhosts);
 	map_fini(&b->users);

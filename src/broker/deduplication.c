@@ -334,6 +334,7 @@ keys_new(struct exchange *exchange, struct queue *q, bool while_queued)
 	d->while_queued = while_queued;
 	d->ttl_ms = UINT64_MAX;
 	key_cache_init(&d->keys, UINT32_MAX);
+	list_append(&broker_of(d)->deduplicating, &d->of_broker);
 	return d;
 }
 
@@ -345,6 +346,7 @@ keys_drop(struct deduplication **deduplication)
 	if (d == NULL)
 		return;
 	*deduplication = NULL;
+	list_remove(&broker_of(d)->deduplicating, &d->of_broker);
 	d->exchange = NULL;
 	d->queue = NULL;
 	unref(d);

@@ -266,19 +266,15 @@ keys_end_queue(struct queue *q)
 }
 
 void
-keys_recovered(struct vhost *vhost)
+keys_recovered(struct broker *broker)
 {
+	struct vhost *vhost;
 	struct exchange *exchange;
-	struct queue *q;
+	struct deduplication *d;
 
-	map_for_each (&vhost->exchanges, exchange, struct exchange, node) {
-		keys_set_exchange(exchange);
-		if (exchange->deduplication != NULL)
-			keys_prune(exchange->deduplication);
-	}
-	map_for_each (&vhost->queues, q, struct queue, node) {
-		keys_set_queue(q, queue_settings(q)->policies);
-		if (q->life != NULL && q->life->deduplication != NULL)
-			keys_prune(q->life->deduplication);
-	}
+	map_for_each (&broker->vhosts, vhost, struct vhost, node)
+		map_for_each (&vhost->exchanges, exchange, struct exchange, node)
+			keys_set_exchange(exchange);
+	list_for_each (&broker->deduplicating, d, struct deduplication, of_broker)
+		keys_prune(d);
 }

@@ -518,11 +518,12 @@ broker_end_recovery(struct broker *broker)
 	broker->recovering = false;
 	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
 		policies_apply(vhost);
-		keys_recovered(vhost);
 		map_for_each (&vhost->queues, q, struct queue, node) {
 			end_recovery_of(NULL, q);
 			queue_expiry_recovered(q);
+			keys_set_queue(q, queue_settings(q)->policies);
 		}
 		parts_each(vhost, end_recovery_of, NULL);
 	}
+	keys_recovered(broker);
 }

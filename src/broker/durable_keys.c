@@ -109,31 +109,18 @@ put_keys(void *context, uint8_t *p)
 	return count;
 }
 
-static void
-put_all(struct store *store, struct deduplication *d)
-{
-	struct key_record of;
-
-	if (d == NULL || !keys_are_kept(d) || d->keys.count == 0)
-		return;
-	keys_prune(d);
-	of = record_of(d);
-	store_snapshot_keys(store, &of, d->keys.count, put_keys, d);
-}
-
 void
 broker_snapshot_keys(const struct broker *broker, struct store *store)
 {
-	const struct vhost *vhost;
-	const struct exchange *exchange;
-	const struct queue *q;
+	struct deduplication *d;
 
-	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
-		map_for_each (&vhost->exchanges, exchange, struct exchange, node)
-			put_all(store, exchange->deduplication);
-		map_for_each (&vhost->queues, q, struct queue, node)
-			if (q->life != NULL)
-				put_all(store, q->life->deduplication);
+	list_for_each (&broker->deduplicating, d, struct deduplication, of_broker) {
+		struct key_record of = record_of(d);
+
+		if (!keys_are_kept(d) || d->keys.count == 0)
+			continue;
+		keys_prune(d);
+		store_snapshot_keys(store, &of, d->keys.count, put_keys, d);
 	}
 }
 

@@ -13,9 +13,10 @@
 #include "route.h"
 
 struct deduplication {
-	struct exchange *exchange; // borrows: whose it is; NULL: no exchange's
-	struct queue *queue;	   // or this queue's; both NULL: it is nobody's any more
-	uint32_t refs;		   // one for its owner, one for each mark
+	struct list_link of_broker; // in broker->deduplicating, while it has an owner
+	struct exchange *exchange;  // borrows: whose it is; NULL: no exchange's
+	struct queue *queue;	    // or this queue's; both NULL: it is nobody's any more
+	uint32_t refs;		    // one for its owner, one for each mark
 	bool while_queued;   // the value of a key is the number of the message in the queue that
 			     // has it; else when it is forgotten, ms since 1970, or 0: never
 	bool is_kept;	     // in the store, too, where its owner is
@@ -71,8 +72,9 @@ void keys_check(const struct deduplication *deduplication);
 /* The exchange's arguments and policies, or the queue's, say something about it now. Nothing while recovering. */
 void keys_set_exchange(struct exchange *exchange);
 void keys_set_queue(struct queue *queue, const struct policy *const policies[POLICY_KIND_COUNT]);
-/* Everything was read back: what was found of keys is as the owners are asked for, or goes. */
-void keys_recovered(struct vhost *vhost);
+/* Everything was read back, and keys_set_queue() was called for each queue: what was found of keys is as the owners are
+ * asked for, or goes. */
+void keys_recovered(struct broker *broker);
 
 /* ---- durable_keys.c ---- */
 
