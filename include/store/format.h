@@ -229,8 +229,8 @@ enum key_offset {
 	KEY_AT_VHOST_SIZE = 26, // u8
 	KEY_AT_NAME_SIZE = 27,	// u8
 	KEY_AT_ZERO = 28,	// u32, 0
-	KEY_AT_VALUE = 32,	// u64: when it is forgotten, ms since 1970, or 0: never; or a qseq
-	KEY_AT_DIGEST = 40,	// 16 octets
+	KEY_AT_VALUE = 32,  // u64: when it is forgotten, ms since 1970, or 0: never; or where it is
+	KEY_AT_DIGEST = 40, // 16 octets
 	KEY_AT_NAMES = 56
 };
 
@@ -240,8 +240,10 @@ enum key_owner {
 };
 
 enum key_flag {
-	KEY_WHILE_QUEUED = 1, // it counts while the message of the queue with this qseq is open
-	KEY_FORGET = 2	      // it is none: those before count for nothing
+	/* it counts while the message is open that has the number u48 qseq in the queue's part of the number u16, 0: in
+	 * the queue itself */
+	KEY_WHILE_QUEUED = 1,
+	KEY_FORGET = 2 // it is none: those before count for nothing
 };
 
 /* EPOCH: u64 term, u64 last LSN of the term before. */

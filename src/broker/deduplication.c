@@ -101,11 +101,35 @@ broker_of(const struct deduplication *d)
 	return d->exchange != NULL ? d->exchange->vhost->broker : d->queue->vhost->broker;
 }
 
+/* A queue is known by its whole, a message in it by the part that has it and its number there. */
+
+#define PLACE_PART_SHIFT 48
+
+static struct queue *
+whole_of(struct queue *q)
+{
+	return (q->flags & QUEUE_PART) && q->life->part->of_queue != NULL ? q->life->part->of_queue
+									  : q;
+}
+
+static uint64_t
+place_of(const struct queue *q, uint64_t qseq)
+{
+	uint64_t part = q->flags & QUEUE_PART ? q->life->part->number : 0;
+
+	return part << PLACE_PART_SHIFT | qseq;
+}
+
 /* Messages may leave the store's part of a queue without being looked at. */
 static bool
-has_left(const struct queue *q, uint64_t qseq)
+has_left(struct queue *q, uint64_t place)
 {
-	return q->log != NULL && qseq_set_has(&q->log->settled, qseq);
+	uint32_t number = (uint32_t)(place >> PLACE_PART_SHIFT);
+	uint64_t qseq = place & QSEQ_MAX;
+
+	if (number != 0)
+		q = part_find((struct part_owner){.queue = q}, number);
+	return q == NULL || (q->log != NULL && qseq_set_has(&q->log->settled, qseq));
 }
 
 static bool
@@ -162,9 +186,8 @@ keys_ask(struct deduplication *d, const struct message *m, struct key_mark *mark
 		d->duplicates++;
 		return KEY_KNOWN;
 	}
-	if (d->while_queued)
-		mark->value = d->queue->next_qseq;
-	else if (!end_of(d, headers, &mark->value))
+	/* in a queue it will have a place */
+	if (!d->while_queued && !end_of(d, headers, &mark->value))
 		return KEY_NONE;
 	return KEY_NEW;
 }
@@ -272,6 +295,19 @@ route_look_again(struct route *route)
 }
 
 void
+keys_place(const struct route *route)
+{
+	for (uint32_t i = 0; i < route->mark_count; i++) {
+		struct key_mark *mark = &route->marks[i];
+
+		for (uint32_t n = 0; mark->of->while_queued && n < route->count; n++)
+			if (whole_of(route->queues[n]) == mark->of->queue)
+				mark->value =
+					place_of(route->queues[n], route->queues[n]->next_qseq);
+	}
+}
+
+void
 keys_add(const struct key_mark *mark, uint32_t flags)
 {
 	struct deduplication *d = mark->of;
@@ -308,7 +344,7 @@ duplicate_lsn(struct broker *broker)
 void
 keys_release(struct queue *q, const struct entry *entry)
 {
-	struct deduplication *d = q->life->deduplication;
+	struct deduplication *d = whole_of(q)->life->deduplication;
 	uint8_t digest[KEY_DIGEST_SIZE];
 	struct cached_key *key;
 
@@ -317,7 +353,7 @@ keys_release(struct queue *q, const struct entry *entry)
 		return;
 	key = key_cache_find(&d->keys, digest);
 	/* another message may have it: a duplicate that came before this queue was asked, for one */
-	if (key != NULL && key->value == entry_qseq(entry))
+	if (key != NULL && key->value == place_of(q, entry_qseq(entry)))
 		key_cache_remove(&d->keys, key);
 }
 

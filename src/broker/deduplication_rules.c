@@ -240,6 +240,18 @@ keys_set_exchange(struct exchange *exchange)
 		exchange->vhost->routing_version++;
 }
 
+/* Parts of it give up keys of it. */
+static void
+set_flags(struct queue *q, unsigned flags)
+{
+	struct queue_part *part;
+
+	q->flags = (q->flags & ~(unsigned)(QUEUE_DEDUPLICATES | QUEUE_HOLDS_KEYS)) | flags;
+	list_for_each (&q->life->parts, part, struct queue_part, of_owner)
+		part->queue->flags = (part->queue->flags & ~(unsigned)QUEUE_HOLDS_KEYS) |
+				     (flags & QUEUE_HOLDS_KEYS);
+}
+
 void
 keys_set_queue(struct queue *q, const struct policy *const policies[POLICY_KIND_COUNT])
 {
@@ -253,15 +265,14 @@ keys_set_queue(struct queue *q, const struct policy *const policies[POLICY_KIND_
 		return;
 	life_need(q);
 	set_rules(&q->life->deduplication, NULL, q, &rules);
-	q->flags &= ~(unsigned)(QUEUE_DEDUPLICATES | QUEUE_HOLDS_KEYS);
-	if (rules.is_on)
-		q->flags |= QUEUE_DEDUPLICATES | (rules.while_queued ? QUEUE_HOLDS_KEYS : 0);
+	set_flags(q, (rules.is_on ? QUEUE_DEDUPLICATES : 0) |
+			     (rules.while_queued ? QUEUE_HOLDS_KEYS : 0));
 }
 
 void
 keys_end_queue(struct queue *q)
 {
-	q->flags &= ~(unsigned)(QUEUE_DEDUPLICATES | QUEUE_HOLDS_KEYS);
+	set_flags(q, 0);
 	keys_drop(&q->life->deduplication);
 }
 

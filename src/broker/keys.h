@@ -17,8 +17,9 @@ struct deduplication {
 	struct exchange *exchange;  // borrows: whose it is; NULL: no exchange's
 	struct queue *queue;	    // or this queue's; both NULL: it is nobody's any more
 	uint32_t refs;		    // one for its owner, one for each mark
-	bool while_queued;   // the value of a key is the number of the message in the queue that
-			     // has it; else when it is forgotten, ms since 1970, or 0: never
+	bool while_queued;   // the value of a key is where the message in the queue is that has it,
+			     // u48 qseq and u16 number of the part, 0: the queue itself; else when
+			     // it is forgotten, ms since 1970, or 0: never
 	bool is_kept;	     // in the store, too, where its owner is
 	bool is_claimed;     // it is as its owner was asked for; else recovery made it
 	uint64_t ttl_ms;     // how long a key is remembered; UINT64_MAX: for ever
@@ -55,6 +56,8 @@ void route_copy_marks(struct route *to, const struct route *from);
 void route_drop_marks(struct route *route);
 /* The key is remembered: enum cached_key_flag, or-ed. */
 void keys_add(const struct key_mark *mark, uint32_t flags);
+/* The message gets its number in each queue of the route next: keys of those know where it is. */
+void keys_place(const struct route *route);
 /* The message was taken: its keys are remembered. */
 void keys_note(const struct route *route, const struct message *message);
 /* Drops what is of no use: keys of messages that left their queue otherwise than by keys_release(), or whose time

@@ -5,6 +5,7 @@
  * behind (DECISIONS.md): every event that ends the reason looks at the waiting publishers again.
  */
 #include "internal.h"
+#include "keys.h"
 #include "store/store.h"
 
 /* A consumer that took nothing for this long does not hold publishers back. */
@@ -85,6 +86,8 @@ publish(struct broker *broker, const struct route *route, struct message *messag
 struct publish_result
 queue_publish_admitted(struct broker *broker, const struct route *route, struct message *message)
 {
+	if (unlikely(route->mark_count > 0))
+		keys_place(route);
 	return publish(broker, route, message);
 }
 

@@ -64,7 +64,8 @@ flags_of(struct part_owner owner)
 			       ? (owner.queue->flags & QUEUE_DURABLE) != 0
 			       : owner.exchange->durable && !owner.exchange->predeclared;
 
-	return QUEUE_PART | (durable ? QUEUE_DURABLE : 0);
+	return QUEUE_PART | (durable ? QUEUE_DURABLE : 0) |
+	       (owner.queue != NULL ? owner.queue->flags & QUEUE_HOLDS_KEYS : 0);
 }
 
 struct queue *

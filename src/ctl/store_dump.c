@@ -277,10 +277,14 @@ put_key(json_t *object, const struct record *record)
 	for (size_t i = 0; i < KEY_DIGEST_SIZE; i++)
 		(void)snprintf(digest + 2 * i, 3, "%02x", key.digest[i]);
 	json_put_string(object, "digest", digest);
-	if (key.flags & KEY_WHILE_QUEUED)
-		json_put_number(object, "qseq", key.value);
-	else if (key.value != 0)
-		json_put_number(object, "until_ms", key.value);
+	if (!(key.flags & KEY_WHILE_QUEUED)) {
+		if (key.value != 0)
+			json_put_number(object, "until_ms", key.value);
+		return;
+	}
+	json_put_number(object, "qseq", key.value & QSEQ_MAX);
+	if (key.value > QSEQ_MAX)
+		json_put_number(object, "part", key.value >> 48);
 }
 
 static void

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Deduplication by queues (amqp.md 5.8): while a message is there, or by a cache; and policies. */
+#include "broker/keys.h"
 #include "unit/deduplication_fixture.h"
 #include "unit/policy_fixture.h"
 
@@ -201,6 +202,48 @@ START_TEST(test_several_queues)
 	ck_assert_int_eq(publish_key(x, "a"), TAKEN);
 	ck_assert_str_eq(bodies(q), "a");
 	ck_assert_str_eq(bodies(plain), "a a");
+}
+END_TEST
+
+/* ---- parts of a queue ---- */
+
+/* The message lies in a part of the queue, as a level of priority is one: the key is the queue's. */
+START_TEST(test_a_message_in_a_part)
+{
+	struct queue *part;
+	struct route to = {.count = 1};
+	struct key_mark mark;
+	struct message *m;
+	struct entry entry;
+
+	q = make();
+	send_key(q, "other");
+	send_key(q, "another");
+	part = part_create((struct part_owner){.queue = q}, 3);
+	with_text(KEY, "a");
+	m = keyed_message("", "a");
+	ck_assert_int_eq(keys_ask_queue(q, m, &mark), KEY_NEW);
+	route_add_mark(&to, &mark);
+	to.queues = &part;
+	m->time_ms = 1;
+	queue_publish_admitted(broker, &to, m);
+	keys_note(&to, m);
+	route_drop_marks(&to);
+	xfree(to.marks);
+	message_unref(m);
+	ck_assert_uint_eq(known(q), 3);
+	send_key(q, "a");
+	ck_assert_uint_eq(duplicates(q), 1);
+	/* it has the number that the first one has in the queue */
+	entry = take(q);
+	queue_ack(q, &entry);
+	send_key(q, "a");
+	ck_assert_uint_eq(duplicates(q), 2);
+	entry = take(part);
+	queue_ack(part, &entry);
+	ck_assert_uint_eq(known(q), 1);
+	send_key(q, "a");
+	ck_assert_str_eq(bodies(q), "another a");
 }
 END_TEST
 
@@ -453,8 +496,8 @@ TESTS_WITH("deduplication_queue", set_up, model_tear_down, test_a_value_is_there
 	   test_an_unacked_message_is_there, test_one_that_comes_back_was_never_away,
 	   test_got_without_acknowledgement_it_is_gone, test_expired_it_is_gone,
 	   test_dropped_it_is_gone, test_rejected_it_is_gone, test_purge, test_deleted, test_full,
-	   test_several_queues, test_back_to_its_own_queue, test_back_by_another_queue,
-	   test_back_with_a_cache, test_dead_letters_are_asked_for, test_cache,
-	   test_cache_with_a_ttl_alone, test_cache_forgets_what_was_refused, test_bad_arguments,
-	   test_policy_on_a_queue, test_policy_changes, test_policy_on_an_exchange,
-	   test_the_default_exchange_has_none, test_bad_policies)
+	   test_several_queues, test_a_message_in_a_part, test_back_to_its_own_queue,
+	   test_back_by_another_queue, test_back_with_a_cache, test_dead_letters_are_asked_for,
+	   test_cache, test_cache_with_a_ttl_alone, test_cache_forgets_what_was_refused,
+	   test_bad_arguments, test_policy_on_a_queue, test_policy_changes,
+	   test_policy_on_an_exchange, test_the_default_exchange_has_none, test_bad_policies)
