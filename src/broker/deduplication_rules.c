@@ -101,6 +101,9 @@ deduplication_check(const struct vhost *vhost, const struct exchange_spec *spec)
 	struct field field;
 	bool has_switch = table_find(spec->arguments, SWITCH, &field);
 
+	/* what an older version took for unknown is there, and what is not valid of it is not asked for */
+	if (vhost->broker->recovering)
+		return NULL;
 	if (has_switch && !is_boolean(&field))
 		return refuse(PRECONDITION_FAILED,
 			      "Invalid argument, 'x-message-deduplication' must be a boolean in "

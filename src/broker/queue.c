@@ -8,6 +8,7 @@
 #include "broker/durable.h"
 #include "broker/limits.h"
 #include "internal.h"
+#include "keys.h"
 #include "store/store.h"
 #include "util/owned.h"
 
@@ -271,7 +272,9 @@ queue_check(const struct queue *q)
 		priority = consumer->priority;
 	}
 	single_active_check(q);
-	if (q->life != NULL)
+	if (q->life != NULL) {
 		parts_check(&q->life->parts, q, NULL);
+		keys_check(q->life->deduplication);
+	}
 	assert((q->owner != NULL) <= ((q->flags & QUEUE_EXCLUSIVE) != 0));
 }

@@ -80,6 +80,7 @@ decode_payload(const struct record *record)
 	struct message_value value;
 	struct batch_record batch;
 	struct seen_marks marks = {0};
+	struct key_record key;
 	uint64_t words[2];
 
 	if (message_record_decode(&message, record) == 0) {
@@ -99,6 +100,10 @@ decode_payload(const struct record *record)
 		fuzz_claim(RECORD_HEADER_SIZE + marks.groups * ACK_GROUP_SIZE +
 				   marks.ranges * ACK_RANGE_SIZE <=
 			   record->size);
+	}
+	if (key_record_decode(&key, record) == 0) {
+		expect_inside(record, key.vhost);
+		expect_inside(record, key.name);
 	}
 	if (pair_record_decode(record, &words[0], &words[1]) == 0)
 		fuzz_claim(record->size >= PAIR_RECORD_SIZE);
@@ -230,9 +235,20 @@ decode_pages(const uint8_t *data, size_t size)
 	decode_page(page);
 }
 
+static int
+see_key(void *context, const struct key_record *key)
+{
+	const struct bytes *section = context;
+
+	fuzz_claim(key->digest >= section->p &&
+		   key->digest + KEY_DIGEST_SIZE <= section->p + section->n);
+	return 0;
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	struct bytes section;
 	uint32_t salt;
 	uint8_t *copy;
 
@@ -245,6 +261,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	copy = xmalloc(size != 0 ? size : 1);
 	if (size != 0)
 		memcpy(copy, data, size);
+	section = bytes_of(copy, size);
+	fuzz_claim(keys_section_walk(section, see_key, &section) <= 0);
 	read_repaired(copy, size, salt);
 	xfree(copy);
 	decode_pages(data, size);

@@ -112,6 +112,22 @@ START_TEST(test_what_was_not_stored_is_not_known)
 }
 END_TEST
 
+/* An older version took such arguments for unknown ones: the exchange is there, and knows nothing. */
+START_TEST(test_arguments_of_an_older_version)
+{
+	struct exchange_spec spec = {.name = BYTES("x"), .type = BYTES("fanout"), .durable = true};
+
+	ask("x-message-deduplication", 1);
+	spec.arguments = asked();
+	ck_assert_ptr_nonnull(exchange_check_arguments(vhost, &spec));
+	exchange_create(vhost, &spec);
+	run_all();
+	restart(false);
+	ck_assert_ptr_nonnull(find_exchange("x"));
+	ck_assert(!state_of("x").is_on);
+}
+END_TEST
+
 START_TEST(test_in_memory_alone)
 {
 	declare("q");
@@ -380,7 +396,7 @@ END_TEST
 TESTS_WITH("deduplication_stored", cold_set_up, cold_tear_down,
 	   test_an_exchange_knows_keys_after_restarts, test_the_oldest_one_goes_after_a_restart,
 	   test_time_goes_on_while_it_is_stopped, test_what_was_not_stored_is_not_known,
-	   test_in_memory_alone, test_a_queue_knows_what_it_has,
+	   test_arguments_of_an_older_version, test_in_memory_alone, test_a_queue_knows_what_it_has,
 	   test_a_queue_knows_what_its_parts_have, test_a_long_queue, test_keys_that_came_and_went,
 	   test_another_of_the_same_name, test_by_policy, test_a_policy_of_another_kind,
 	   test_confirms_wait_for_the_key)
