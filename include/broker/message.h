@@ -116,6 +116,9 @@ void message_put_bcc(struct buf *extension, struct bytes key);
 /* The tagged values that go with it; empty: there are none. */
 struct bytes message_extension(const struct message *message);
 
+/* Its priority property; 0 when it has none. */
+uint8_t message_priority(const struct message *message);
+
 /* Whether it has a record in the log. */
 static inline bool
 message_is_stored(const struct message *m)

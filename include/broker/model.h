@@ -357,6 +357,8 @@ struct queue_life {
 		*deduplication;	 // owns; of a queue with QUEUE_DEDUPLICATES; NULL: it has none
 	struct queue_part *part; // owns; of a queue with QUEUE_PART until it is deleted
 	struct list parts;	 // of this queue: struct queue_part.of_owner; owns
+	struct queue_levels
+		*levels; // owns; of a queue with QUEUE_PRIORITIES; NULL: there is but level 0
 };
 
 /* What part of something a queue is: it is in no table of its vhost, and nobody but its owner knows of it
@@ -384,6 +386,7 @@ enum overflow {
 struct dying_list;   // what of it must be read to die
 struct queue_expiry; // when it is deleted unless it is used
 struct queue_groups; // whose keys are with whom
+struct queue_levels; // which levels of priority there are
 
 /* What is in force for a queue: its arguments and policies, as queue_settings.c joins them. UINT64_MAX: no
  * limit. */
@@ -420,6 +423,8 @@ enum queue_flag {
 	QUEUE_COUNTS = 2048,	       // how often a message is requeued is counted
 	QUEUE_GROUPED = 4096,	       // a key of its messages is with one consumer at a time
 	QUEUE_PART = 8192,	       // it is part of another queue or of an exchange
+	QUEUE_LEVEL = 16384,	       // and that part is a level of priority
+	QUEUE_PRIORITIES = 32768,      // it is level 0 of one with levels of priority
 	QUEUE_DEDUPLICATES = 65536, // what comes is asked for whether it is known (deduplication.h)
 	QUEUE_HOLDS_KEYS = 131072   // a message that leaves it gives a key up
 };
@@ -503,7 +508,7 @@ struct consumer;
 struct consumer;
 
 struct consumer_ops {
-	/* Takes the entry or says that it cannot. Calls nothing of the broker back. */
+	/* Takes the entry, which is of consumer->from, or says that it cannot. Calls nothing of the broker back. */
 	enum deliver_result (*deliver)(struct consumer *consumer, const struct entry *entry);
 	/* The broker ended the consumer (its queue was deleted); it is off the queue already. */
 	void (*cancelled)(struct consumer *consumer);
@@ -517,6 +522,7 @@ struct consumer {
 	struct list_link stalled;	// for the owner's use: waits for room in its connection
 	const struct consumer_ops *ops; // static
 	struct queue *queue;		// borrows until it is cancelled, then NULL
+	struct queue *from;		// whose entry it is offered: that queue, or a level of it
 	struct broker *broker;		// borrows for good
 	void *channel;			// for the owner's use
 	struct bytes tag;		// owns

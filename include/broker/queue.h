@@ -68,11 +68,11 @@ struct publish_result {
 /* Gives the message to each queue of the route; the caller keeps its own reference. */
 struct publish_result queue_publish(struct broker *broker, const struct route *route,
 				    struct message *message);
-/* All its ready messages, at hand or not. */
+/* All its ready messages, at hand or not, on all levels. */
 uint64_t queue_message_count(const struct queue *queue);
 /* Octets of their bodies. */
 uint64_t queue_octets(const struct queue *queue);
-/* There are ready messages, and none at hand: queue_refill() and the store bring some. */
+/* There are ready messages, and the first one is not at hand: queue_refill() and the store bring some. */
 bool queue_must_read(const struct queue *queue);
 /* Has the next messages read when few are at hand. */
 void queue_refill(struct queue *queue);
@@ -83,10 +83,13 @@ void queue_hand_out(struct queue *queue);
 bool queue_may_deliver(struct queue *queue);
 /* NULL, or 405 where basic.get may not pass by a single active consumer. */
 const struct reply *queue_check_get(const struct queue *queue);
-/* Takes the first ready entry for basic.get; false when there is none. The entry's reference is the
- * caller's; with ack expected it counts as unacked until queue_ack or queue_requeue. */
-bool queue_get(struct queue *queue, bool no_ack, struct entry *entry);
-/* Settles an unacked entry and drops its message reference. */
+/* Takes the first ready entry for basic.get. Returns the queue that it is of, this one or a level of it; NULL when
+ * there is none. The entry's reference is the caller's; with ack expected it counts as unacked until queue_ack or
+ * queue_requeue of that queue. */
+struct queue *queue_get(struct queue *queue, bool no_ack, struct entry *entry);
+/* Of all levels: entries that clients hold. */
+uint64_t queue_unacked_count(const struct queue *queue);
+/* Settles an unacked entry of this very queue, or level, and drops its message reference. */
 void queue_ack(struct queue *queue, const struct entry *entry);
 /* Settles it as refused without requeue: it is dead. */
 void queue_reject(struct queue *queue, const struct entry *entry);

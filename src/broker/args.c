@@ -280,6 +280,21 @@ check_quorum(const struct place *place, bool durable, bool exclusive, bool auto_
 		      property, BYTES_ARGS(place->queue), BYTES_ARGS(place->vhost));
 }
 
+/* What cannot be had together. */
+static const struct reply *
+check_together(const struct place *place)
+{
+	struct field field;
+
+	if (!table_find(place->arguments, BYTES("x-group-by"), &field) ||
+	    !table_find(place->arguments, BYTES("x-max-priority"), &field))
+		return NULL;
+	return refuse(PRECONDITION_FAILED,
+		      "invalid arg 'x-group-by' for queue '%.*s' in vhost '%.*s': not together "
+		      "with 'x-max-priority'",
+		      BYTES_ARGS(place->queue), BYTES_ARGS(place->vhost));
+}
+
 const struct reply *
 args_check_queue(const struct vhost *vhost, struct bytes queue, struct bytes arguments,
 		 bool durable, bool exclusive, bool auto_delete)
@@ -291,6 +306,8 @@ args_check_queue(const struct vhost *vhost, struct bytes queue, struct bytes arg
 		refusal = check_takers(&place, LIST_QUEUE, queue_type_bit(arguments));
 	if (refusal == NULL && args_is_quorum(arguments))
 		refusal = check_quorum(&place, durable, exclusive, auto_delete);
+	if (refusal == NULL)
+		refusal = check_together(&place);
 	return refusal;
 }
 

@@ -126,7 +126,7 @@ broker_reap(struct broker *broker)
 static void
 count_messages(void *context, struct queue *q)
 {
-	*(uint64_t *)context += queue_message_count(q);
+	*(uint64_t *)context += own_message_count(q);
 }
 
 uint64_t
@@ -138,7 +138,7 @@ broker_message_count(const struct broker *broker)
 
 	map_for_each (&broker->vhosts, vhost, struct vhost, node) {
 		map_for_each (&vhost->queues, q, struct queue, node)
-			count += queue_message_count(q);
+			count += own_message_count(q);
 		parts_each(vhost, count_messages, &count);
 	}
 	return count;

@@ -39,6 +39,7 @@ consumer_new(struct queue *q, const struct consumer_spec *spec)
 	*consumer = (struct consumer){
 		.ops = spec->ops,
 		.queue = q,
+		.from = q,
 		.broker = q->vhost->broker,
 		.channel = spec->channel,
 		.tag = bytes_dup(spec->tag),

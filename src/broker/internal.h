@@ -81,7 +81,7 @@ void window_let_go(struct queue *queue, const struct message *message);
 void queue_dispatch(struct queue *queue);
 /* The same at once for a queue that would be seen to at the end of the turn. */
 void queue_dispatch_dirty(struct queue *queue);
-/* Puts it on the dirty list when it has something to hand out and somebody to take it. */
+/* Puts it on the dirty list when it has something to hand out and somebody to take it. Of a level: its queue. */
 void queue_touch(struct queue *queue);
 /* Makes it a taker, behind the last one of at least its priority: the others have their turn first. */
 void takers_insert(struct queue *queue, struct consumer *consumer);
@@ -298,6 +298,13 @@ uint32_t late_take(struct queue *queue, const uint64_t *qseqs, uint32_t n, struc
 void queue_read_dying(struct queue *queue);
 /* Has the first message read that is on the disk. */
 void queue_read_first(struct queue *queue);
+/* As the functions of queue.h, of this queue or level alone. */
+uint64_t own_message_count(const struct queue *queue);
+uint64_t own_octets(const struct queue *queue);
+bool own_must_read(const struct queue *queue);
+/* A queue whose window is empty has messages all the same: on the disk, or on other levels. */
+bool queue_has_more(const struct queue *queue);
+void own_refill(struct queue *queue);
 /* Messages that the disk had are at hand. */
 void queue_came_to_hand(struct queue *queue);
 /* The late entries, in order; count gets how many. */
@@ -340,6 +347,8 @@ void queue_settle_stored(struct queue *queue, const struct entry *entry, enum ac
 void queue_note_return(struct queue *queue, const struct entry *entry);
 /* Logs, once in a run, that the queue delivers; until that is safe its gate is closed. */
 void queue_open_gate(struct queue *queue);
+/* The same for a level of the queue, which hands out through the queue's gate. */
+void queue_open_gate_of(struct queue *level, struct queue *queue);
 
 /* An entry is settled for good: the store must hear of it when the queue has a log. */
 static inline void
@@ -417,6 +426,60 @@ void parts_each(const struct vhost *vhost, void (*each)(void *context, struct qu
 /* Of parts of queues and exchanges, as queue_check() and exchange_check() want them. */
 void parts_check(const struct list *parts, const struct queue *queue,
 		 const struct exchange *exchange);
+
+/* ---- queue_levels.c: priorities ---- */
+
+/* A level was made, or read back: its queue has it from now on. */
+void levels_joined(struct queue *level);
+/* A level goes, maybe alone; all of the queue's do. */
+void levels_left(struct queue *level);
+void levels_end(struct queue *queue);
+/* The level of a queue with QUEUE_PRIORITIES whose messages are next; level 0, the queue itself, when there are none
+ * at all. */
+struct queue *levels_top(const struct queue *queue);
+/* Something is ready in the level, which may be level 0. */
+void levels_touch(struct queue *level);
+/* Makes of each queue of the route that has levels the one for this message, which is made if it is not there. */
+void levels_choose(struct route *route, const struct message *message);
+/* queue_publish() when some queues of the route have levels and nothing else is asked for. */
+struct publish_result levels_publish(struct broker *broker, const struct route *route,
+				     struct message *message);
+/* Calls each for all levels but level 0; none may be made or deleted. */
+void levels_each(const struct queue *queue, void (*each)(void *context, struct queue *level),
+		 void *context);
+/* What all of them have beside level 0. */
+struct level_sums {
+	uint64_t count;	  // messages, at hand or not
+	uint64_t octets;  // of their bodies
+	uint64_t waiting; // wire octets at hand, and of bodies on the disk
+};
+struct level_sums levels_sums(const struct queue *queue);
+void levels_check(const struct queue *queue);
+
+/* The queue that clients know of, for one that may be a level of it. */
+static inline struct queue *
+queue_whole(struct queue *q)
+{
+	return unlikely(q->flags & QUEUE_LEVEL) && q->life->part != NULL ? q->life->part->of_queue
+									 : q;
+}
+
+/* Who takes its messages now, and who may ever. */
+static inline const struct list *
+queue_takers(const struct queue *q)
+{
+	return unlikely(q->flags & QUEUE_LEVEL) && q->life->part != NULL
+		       ? &q->life->part->of_queue->takers
+		       : &q->takers;
+}
+
+static inline const struct list *
+queue_consumers(const struct queue *q)
+{
+	return unlikely(q->flags & QUEUE_LEVEL) && q->life->part != NULL
+		       ? &q->life->part->of_queue->consumers
+		       : &q->consumers;
+}
 
 /* ---- queue.c ---- */
 

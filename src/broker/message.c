@@ -170,6 +170,28 @@ message_copy(const struct message *m)
 	return copy;
 }
 
+/* The other properties need not be looked at, so what comes before it is passed over (0-9-1: 4.2.6.1). */
+uint8_t
+message_priority(const struct message *m)
+{
+	const uint8_t *p = message_properties(m).p;
+	unsigned flags = (unsigned)(p[0] << 8 | p[1]);
+
+	if (!(flags & PROPERTY_priority))
+		return 0;
+	p += 2;
+	if (flags & PROPERTY_content_type)
+		p += 1 + p[0];
+	if (flags & PROPERTY_content_encoding)
+		p += 1 + p[0];
+	if (flags & PROPERTY_headers)
+		p += 4 + load_long(p);
+	if (flags & PROPERTY_delivery_mode)
+		p++;
+	assert(p < m->wire + message_header_at(m) + FRAME_PREFIX + m->header_size);
+	return *p;
+}
+
 #define COUNT_HEADER BYTES("x-delivery-count")
 
 struct message *

@@ -192,15 +192,24 @@ queue_delete(struct queue *q)
 	return ready;
 }
 
+static void
+purge(void *context, struct queue *q)
+{
+	(void)context;
+	window_clear(q, ACK_PURGED);
+	cold_clear(q, ACK_PURGED);
+	page_cleared(q);
+}
+
 uint64_t
 queue_purge(struct queue *q)
 {
 	uint64_t ready = queue_message_count(q);
 
 	assert_not_dispatching(q->vhost->broker);
-	window_clear(q, ACK_PURGED);
-	cold_clear(q, ACK_PURGED);
-	page_cleared(q);
+	purge(NULL, q);
+	if (q->flags & QUEUE_PRIORITIES)
+		levels_each(q, purge, NULL);
 	queue_wake_yielders(q);
 	return ready;
 }
@@ -276,5 +285,7 @@ queue_check(const struct queue *q)
 		parts_check(&q->life->parts, q, NULL);
 		keys_check(q->life->deduplication);
 	}
+	if (q->flags & QUEUE_PRIORITIES)
+		levels_check(q);
 	assert((q->owner != NULL) <= ((q->flags & QUEUE_EXCLUSIVE) != 0));
 }

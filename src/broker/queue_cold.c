@@ -147,7 +147,7 @@ late_take(struct queue *q, const uint64_t *qseqs, uint32_t n, struct entry *entr
 		q->late->end = kept;
 	if (late_count(q) == 0)
 		late_free(q);
-	if (queue_message_count(q) == q->ready_count)
+	if (own_message_count(q) == q->ready_count)
 		q->flags &= ~(unsigned)QUEUE_COLD;
 	return taken;
 }
@@ -155,24 +155,51 @@ late_take(struct queue *q, const uint64_t *qseqs, uint32_t n, struct entry *entr
 /* ---- what stays on disk ---- */
 
 uint64_t
-queue_message_count(const struct queue *q)
+own_message_count(const struct queue *q)
 {
 	return q->ready_count + late_count(q) + (q->log == NULL ? 0 : q->log->cold_count);
 }
 
 uint64_t
-queue_octets(const struct queue *q)
+queue_message_count(const struct queue *q)
+{
+	return own_message_count(q) +
+	       (unlikely(q->flags & QUEUE_PRIORITIES) ? levels_sums(q).count : 0);
+}
+
+uint64_t
+own_octets(const struct queue *q)
 {
 	return q->body_bytes + (q->late == NULL ? 0 : q->late->octets) +
 	       (q->log == NULL ? 0 : q->log->cold_octets);
 }
 
+uint64_t
+queue_octets(const struct queue *q)
+{
+	return own_octets(q) + (unlikely(q->flags & QUEUE_PRIORITIES) ? levels_sums(q).octets : 0);
+}
+
 bool
-queue_must_read(const struct queue *q)
+own_must_read(const struct queue *q)
 {
 	if (q->ready_count > 0)
 		return (queue_oldest(q)->message->flags & MESSAGE_PAGED) != 0;
 	return q->log != NULL && q->log->cold_count > 0;
+}
+
+bool
+queue_has_more(const struct queue *q)
+{
+	if (unlikely(q->flags & QUEUE_PRIORITIES))
+		return own_message_count(levels_top(q)) > 0;
+	return q->log != NULL && q->log->cold_count > 0;
+}
+
+bool
+queue_must_read(const struct queue *q)
+{
+	return own_must_read(unlikely(q->flags & QUEUE_PRIORITIES) ? levels_top(q) : q);
 }
 
 /* What its groups set aside has a bound of its own. */
@@ -195,7 +222,7 @@ cold_takes(const struct queue *q)
 	if ((q->ready_count >= QUEUE_WINDOW_COUNT || q->ready_bytes >= QUEUE_WINDOW_OCTETS) &&
 	    window_is_full(q))
 		return true;
-	return list_empty(&q->takers) && broker->resident_octets > broker->options.cache_size;
+	return broker->resident_octets > broker->options.cache_size && list_empty(queue_takers(q));
 }
 
 void
@@ -303,11 +330,11 @@ is_spared(const struct queue *q)
 {
 	const struct broker *broker = q->vhost->broker;
 
-	if (q->log == NULL || q->log->reading || !list_empty(&q->takers))
+	if (q->log == NULL || q->log->reading || !list_empty(queue_takers(q)))
 		return true;
 	if (q->read_ms == 0 || broker->now.monotonic_ms - q->read_ms >= SPARE_MS)
 		return false;
-	return !list_empty(&q->consumers) ||
+	return !list_empty(queue_consumers(q)) ||
 	       broker->resident_octets / SPARE_CACHES <= broker->options.cache_size;
 }
 
@@ -343,7 +370,7 @@ is_at_rest(const struct queue *q)
 {
 	uint64_t used_ms = max_u64(q->resident_ms, max_u64(q->read_ms, q->taken_ms));
 
-	return q->log != NULL && !q->log->reading && list_empty(&q->consumers) &&
+	return q->log != NULL && !q->log->reading && list_empty(queue_consumers(q)) &&
 	       q->vhost->broker->now.monotonic_ms - used_ms >= REST_MS;
 }
 
@@ -390,9 +417,15 @@ refill(struct queue *q, uint64_t part)
 }
 
 void
+own_refill(struct queue *q)
+{
+	refill(q, list_empty(queue_takers(q)) ? GET_PART : 1);
+}
+
+void
 queue_refill(struct queue *q)
 {
-	refill(q, list_empty(&q->takers) ? GET_PART : 1);
+	own_refill(unlikely(q->flags & QUEUE_PRIORITIES) ? levels_top(q) : q);
 }
 
 void
@@ -435,8 +468,8 @@ void
 queue_came_to_hand(struct queue *q)
 {
 	/* nothing of it could be read: whoever waits waits for the next ones */
-	if (queue_must_read(q))
-		queue_refill(q);
+	if (own_must_read(q))
+		own_refill(q);
 	queue_touch(q);
 	if (q->flags & QUEUE_LIMITED)
 		limits_enforce(q);
@@ -466,7 +499,7 @@ cold_went(struct queue *q)
 		q->flags &= ~(unsigned)QUEUE_COLD;
 	}
 	queue_touch(q);
-	queue_look_at_yielders(q);
+	queue_look_at_yielders(queue_whole(q));
 }
 
 /* ---- the end ---- */
@@ -497,7 +530,7 @@ cold_check(const struct queue *q)
 
 	uint64_t octets = 0;
 
-	assert(((q->flags & QUEUE_COLD) != 0) == (queue_message_count(q) > q->ready_count));
+	assert(((q->flags & QUEUE_COLD) != 0) == (own_message_count(q) > q->ready_count));
 	for (uint32_t i = 0; i < late_count(q); i++) {
 		assert(entry_qseq(&q->late->entries[q->late->first + i]) > last);
 		last = entry_qseq(&q->late->entries[q->late->first + i]);

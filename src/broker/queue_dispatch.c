@@ -15,12 +15,22 @@
 #define YIELD_COUNT_HIGH (QUEUE_WINDOW_COUNT / 4)
 #define YIELD_COUNT_LOW (QUEUE_WINDOW_COUNT / 8)
 
+/* For a queue that is no level. */
+static ALWAYS_INLINE void
+touch(struct queue *q)
+{
+	if (!list_linked(&q->dirty) && !list_empty(&q->takers) &&
+	    (q->ready_count > 0 || queue_has_more(q)))
+		list_append(&q->vhost->broker->dirty, &q->dirty);
+}
+
 void
 queue_touch(struct queue *q)
 {
-	if (!list_linked(&q->dirty) && !list_empty(&q->takers) &&
-	    (q->ready_count > 0 || queue_must_read(q)))
-		list_append(&q->vhost->broker->dirty, &q->dirty);
+	if (unlikely(q->flags & QUEUE_LEVEL))
+		levels_touch(q);
+	else
+		touch(q);
 }
 
 static ALWAYS_INLINE void
@@ -33,7 +43,7 @@ push_entry(struct queue *q, struct message *message)
 	else
 		window_push(q, entry);
 	q->publish_count++;
-	queue_touch(q);
+	touch(q);
 }
 
 static NEVER_INLINE void
@@ -56,7 +66,7 @@ push_stored(const struct route *route, struct message *message)
 		else
 			window_push(q, (struct entry){qseq << 16, message_ref(message)});
 		q->publish_count++;
-		queue_touch(q);
+		touch(q);
 	}
 }
 
@@ -113,18 +123,32 @@ flags_of(const struct route *route)
 	return flags;
 }
 
+static NEVER_INLINE struct publish_result
+publish_with_care(struct broker *broker, const struct route *route, struct message *message,
+		  unsigned flags)
+{
+	if ((flags & (QUEUE_LIMITED | QUEUE_TTL | QUEUE_DEDUPLICATES)) ||
+	    (message->flags & MESSAGE_HAS_EXPIRATION) || route->mark_count > 0)
+		return limits_publish(broker, route, message);
+	return levels_publish(broker, route, message);
+}
+
 struct publish_result
 queue_publish(struct broker *broker, const struct route *route, struct message *message)
 {
+	unsigned flags;
+
 	assert_not_dispatching(broker);
 	if (unlikely(route->count == 0))
 		return (struct publish_result){0, false};
 	if (unlikely(message->time_ms != 0))
 		return publish_again(broker, route, message);
 	message->time_ms = broker->now.wall_ms;
-	if (unlikely((flags_of(route) & (QUEUE_LIMITED | QUEUE_TTL | QUEUE_DEDUPLICATES)) != 0 ||
+	flags = flags_of(route);
+	if (unlikely((flags &
+		      (QUEUE_LIMITED | QUEUE_TTL | QUEUE_DEDUPLICATES | QUEUE_PRIORITIES)) != 0 ||
 		     (message->flags & MESSAGE_HAS_EXPIRATION) || route->mark_count > 0))
-		return limits_publish(broker, route, message);
+		return publish_with_care(broker, route, message, flags);
 	return publish(broker, route, message);
 }
 
@@ -167,10 +191,13 @@ static bool
 is_behind_by(const struct queue *q, uint64_t octets, uint64_t count)
 {
 	struct aside aside = groups_aside(q);
+	uint64_t waiting = q->ready_bytes - aside.octets;
 
+	if (unlikely(q->flags & QUEUE_PRIORITIES))
+		waiting += levels_sums(q).waiting;
 	if (q->log == NULL)
-		return q->ready_bytes - aside.octets > octets;
-	return q->ready_bytes - aside.octets + q->log->cold_octets > octets ||
+		return waiting > octets;
+	return waiting + q->log->cold_octets > octets ||
 	       queue_message_count(q) - aside.count > count;
 }
 
@@ -181,12 +208,14 @@ queue_must_keep(const struct queue *q, const struct entry *entry)
 	       ((q->flags & QUEUE_TTL) && ttl_is_over(q, entry));
 }
 
+/* level: whose entry it is, the queue itself or a level of it. */
 static ALWAYS_INLINE void
-note_delivery(struct queue *q, struct consumer *consumer, const struct entry *entry)
+note_delivery(struct queue *q, struct queue *level, struct consumer *consumer,
+	      const struct entry *entry)
 {
-	count_delivery(q, consumer, entry);
+	count_delivery(level, consumer, entry);
 	if (consumer->no_ack) {
-		queue_settle(q, entry, ACK_CONSUMED);
+		queue_settle(level, entry, ACK_CONSUMED);
 		message_unref(entry->message);
 	}
 	takers_rotate(q, consumer);
@@ -195,41 +224,73 @@ note_delivery(struct queue *q, struct consumer *consumer, const struct entry *en
 void
 queue_delivered(struct queue *q, struct consumer *consumer, const struct entry *entry)
 {
-	note_delivery(q, consumer, entry);
+	note_delivery(q, q, consumer, entry);
 }
 
-/* Offers entries until one side is out; whether any was taken. With care the first one may also be one that is not
- * to be handed out: a stub, or one that waited too long. */
+/* Offers entries of the queue, or of a level of it, until one side is out; whether any was taken. With care the first
+ * one may also be one that is not to be handed out: a stub, or one that waited too long. */
 static ALWAYS_INLINE bool
-offer_entries(struct queue *q, bool care)
+offer_entries(struct queue *q, struct queue *level, bool care)
 {
 	bool took = false;
 
-	while (q->ready_count > 0 && !list_empty(&q->takers)) {
+	while (level->ready_count > 0 && !list_empty(&q->takers)) {
 		struct consumer *consumer = list_first(&q->takers, struct consumer, taker);
-		struct entry entry = *window_first(q);
+		struct entry entry = *window_first(level);
 
-		if (care && queue_must_keep(q, &entry))
-			break;
+		if (care) {
+			if (queue_must_keep(level, &entry))
+				break;
+			consumer->from = level;
+		}
 		if (consumer->ops->deliver(consumer, &entry) == DELIVER_FULL) {
 			list_remove(&q->takers, &consumer->taker);
 			continue;
 		}
-		window_pop(q);
-		note_delivery(q, consumer, &entry);
+		window_pop(level);
+		note_delivery(q, level, consumer, &entry);
 		took = true;
 	}
+	return took;
+}
+
+/* Dispatching may have stopped at a message that is to die. */
+static void
+look_at_end(const struct queue *q, struct queue *level)
+{
+	if ((level->flags & QUEUE_TTL) && level->ready_count > 0 && !list_empty(&q->takers))
+		ttl_arm(level);
+}
+
+/* From the highest level down. What cannot be handed out yet holds up those below it. */
+static bool
+offer_levels(struct queue *q)
+{
+	bool took = false;
+
+	while (!list_empty(&q->takers)) {
+		struct queue *level = levels_top(q);
+
+		if (offer_entries(q, level, true)) {
+			level->taken_ms = q->vhost->broker->now.monotonic_ms;
+			took = true;
+		}
+		if (level == q || own_message_count(level) > 0)
+			break;
+	}
+	look_at_end(q, levels_top(q));
 	return took;
 }
 
 static NEVER_INLINE bool
 offer_with_care(struct queue *q)
 {
-	bool took = (q->flags & QUEUE_GROUPED) ? groups_offer(q) : offer_entries(q, true);
+	bool took;
 
-	/* it may have stopped at one that is to die */
-	if ((q->flags & QUEUE_TTL) && q->ready_count > 0 && !list_empty(&q->takers))
-		ttl_arm(q);
+	if (q->flags & QUEUE_PRIORITIES)
+		return offer_levels(q);
+	took = (q->flags & QUEUE_GROUPED) ? groups_offer(q) : offer_entries(q, q, true);
+	look_at_end(q, q);
 	return took;
 }
 
@@ -237,10 +298,14 @@ offer_with_care(struct queue *q)
 static NEVER_INLINE void
 look_ahead(struct queue *q)
 {
+	struct queue *level = (q->flags & QUEUE_PRIORITIES) ? levels_top(q) : q;
+
+	if (!(level->flags & (QUEUE_COLD | QUEUE_PAGED)))
+		return;
 	if (!list_empty(&q->takers))
-		queue_refill(q);
-	else if (q->flags & QUEUE_PAGED)
-		page_refill(q);
+		own_refill(level);
+	else if (level->flags & QUEUE_PAGED)
+		page_refill(level);
 }
 
 void
@@ -251,12 +316,12 @@ queue_dispatch(struct queue *q)
 	if (unlikely(q->gate_lsn > broker->stable))
 		return;
 	broker->dispatching = true;
-	if (unlikely(q->flags & (QUEUE_PAGED | QUEUE_TTL | QUEUE_GROUPED))
+	if (unlikely(q->flags & (QUEUE_PAGED | QUEUE_TTL | QUEUE_GROUPED | QUEUE_PRIORITIES))
 		    ? offer_with_care(q)
-		    : offer_entries(q, false))
+		    : offer_entries(q, q, false))
 		q->taken_ms = broker->now.monotonic_ms;
 	broker->dispatching = false;
-	if (unlikely(q->flags & (QUEUE_COLD | QUEUE_PAGED)))
+	if (unlikely(q->flags & (QUEUE_COLD | QUEUE_PAGED | QUEUE_PRIORITIES)))
 		look_ahead(q);
 	queue_look_at_yielders(q);
 }
@@ -272,7 +337,7 @@ queue_look_at_yielders(struct queue *q)
 bool
 queue_may_bury_first(const struct queue *q)
 {
-	return !queue_settings(q)->dead_letters || !queue_must_read(q);
+	return !queue_settings(q)->dead_letters || !own_must_read(q);
 }
 
 void
@@ -285,12 +350,22 @@ queue_dispatch_dirty(struct queue *q)
 	}
 }
 
+static void
+catch_up(void *context, struct queue *q)
+{
+	(void)context;
+	if (q->flags & QUEUE_TTL)
+		ttl_catch_up(q);
+}
+
 void
 queue_hand_out(struct queue *q)
 {
 	queue_dispatch_dirty(q);
-	if (unlikely(q->flags & QUEUE_TTL))
-		ttl_catch_up(q);
+	if (unlikely(q->flags & (QUEUE_TTL | QUEUE_PRIORITIES)))
+		catch_up(NULL, q);
+	if (unlikely(q->flags & QUEUE_PRIORITIES))
+		levels_each(q, catch_up, NULL);
 }
 
 /* Takes the entry that is next for basic.get. */
@@ -305,13 +380,15 @@ get_next(struct queue *q, bool no_ack, struct entry *entry)
 	return true;
 }
 
-bool
+struct queue *
 queue_get(struct queue *q, bool no_ack, struct entry *entry)
 {
 	assert_not_dispatching(q->vhost->broker);
 	queue_used(q);
+	if (unlikely(q->flags & QUEUE_PRIORITIES))
+		q = levels_top(q);
 	if (!get_next(q, no_ack, entry))
-		return false;
+		return NULL;
 	assert(!(entry->message->flags & MESSAGE_PAGED));
 	q->get_count++;
 	if (no_ack)
@@ -320,7 +397,7 @@ queue_get(struct queue *q, bool no_ack, struct entry *entry)
 		q->unacked_count++;
 	if (entry->bits & ENTRY_REDELIVERED)
 		q->redeliver_count++;
-	return true;
+	return q;
 }
 
 static void

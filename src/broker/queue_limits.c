@@ -59,27 +59,35 @@ refuses(const struct queue *q, const struct message *message)
 
 /* ---- trimming ---- */
 
+/* Where its first message is, or would be. */
+static struct queue *
+first_level(struct queue *q)
+{
+	return (q->flags & QUEUE_PRIORITIES) ? levels_top(q) : q;
+}
+
 static void
 trim(struct queue *q)
 {
 	struct broker *broker = q->vhost->broker;
+	struct queue *first;
 	bool full = false;
 	uint32_t n = 0;
 
 	if (is_over(q, 0, 0))
 		queue_hand_out(q);
-	while (n < TRIM_MAX && is_over(q, 0, 0) && q->ready_count > 0 && queue_may_bury_first(q) &&
-	       !(full = broker_store_behind(broker))) {
-		struct entry entry = queue_pop_oldest(q);
+	while (n < TRIM_MAX && is_over(q, 0, 0) && (first = first_level(q))->ready_count > 0 &&
+	       queue_may_bury_first(first) && !(full = broker_store_behind(broker))) {
+		struct entry entry = queue_pop_oldest(first);
 
-		queue_bury(q, &entry, DEATH_MAXLEN);
+		queue_bury(first, &entry, DEATH_MAXLEN);
 		n++;
 	}
 	if ((full || n == TRIM_MAX) && is_over(q, 0, 0))
 		deadline_set(broker->deadlines, &q->life->trim,
 			     broker->now.monotonic_ms + (full ? FULL_MS : 0));
 	else if (queue_is_behind(q))
-		queue_read_dying(q);
+		queue_read_dying(first_level(q));
 	else if (is_over(q, 0, 0))
 		queue_refill(q);
 	if (!list_empty(&q->yielders) && !queue_is_behind(q))
@@ -94,8 +102,9 @@ limits_on_deadline(struct deadline *deadline, uint64_t now_ms)
 }
 
 void
-limits_enforce(struct queue *q)
+limits_enforce(struct queue *level)
 {
+	struct queue *q = queue_whole(level);
 	struct broker *broker = q->vhost->broker;
 	struct list_link *link;
 
@@ -158,6 +167,8 @@ look_at(struct queue *q, const struct message *message)
 		if (q->log != NULL && q->log->cold_count == 1 && q->life != NULL)
 			q->life->cold_time_ms = message->time_ms;
 	}
+	if (q->flags & QUEUE_LEVEL)
+		levels_touch(q);
 	if (q->flags & QUEUE_LIMITED)
 		limits_enforce(q);
 }
@@ -171,6 +182,7 @@ publish_to(struct broker *broker, const struct route *route, struct verdict *ver
 
 	if (!result.rejected)
 		route_copy_marks(&verdict->admitted, route);
+	levels_choose(&verdict->admitted, message);
 	if (verdict->admitted.count > 0)
 		result.lsn = queue_publish_admitted(broker, &verdict->admitted, message).lsn;
 	keys_note(&verdict->admitted, message);

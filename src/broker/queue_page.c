@@ -182,7 +182,7 @@ page_swap(struct queue *q, struct entry *entry, struct message *message)
 void
 page_cleared(struct queue *q)
 {
-	assert(queue_message_count(q) == 0);
+	assert(own_message_count(q) == 0);
 	if (list_linked(&q->pageable))
 		list_remove(&q->vhost->broker->pageable, &q->pageable);
 	if (q->paging == NULL)

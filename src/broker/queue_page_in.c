@@ -68,7 +68,7 @@ wants_more(const struct queue *q)
 
 	if (first_is_stub(q))
 		return true;
-	return !list_empty(&q->consumers) && q->head != NULL &&
+	return !list_empty(queue_consumers(q)) && q->head != NULL &&
 	       is_within(&requeued, 2 * AHEAD_PART) &&
 	       entry_qseq(&q->head->entries[q->head->first]) >= q->paging->look_from;
 }
@@ -82,7 +82,7 @@ page_refill(struct queue *q)
 	if (q->paging->reading || broker->store == NULL || !wants_more(q))
 		return;
 	move = page_move_new(q);
-	collect(move, list_empty(&q->consumers) ? GET_PART : 1);
+	collect(move, list_empty(queue_consumers(q)) ? GET_PART : 1);
 	if (move->count > 0 && store_page_in(broker->store, move->items, move->count, move))
 		q->paging->reading = true;
 	else

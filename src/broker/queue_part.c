@@ -38,10 +38,10 @@ part_find(struct part_owner owner, uint32_t number)
 static void
 set_level(struct queue *level, struct queue *owner)
 {
-	unsigned shared = QUEUE_COUNTS | QUEUE_TTL;
+	const unsigned exact = QUEUE_COUNTS | QUEUE_LIMITED | QUEUE_HOLDS_KEYS;
 
 	/* some messages may have limits of their own, so QUEUE_TTL stays */
-	level->flags = (level->flags & ~(unsigned)QUEUE_COUNTS) | (owner->flags & shared);
+	level->flags = (level->flags & ~exact) | (owner->flags & (exact | QUEUE_TTL));
 	level->own_settings = owner->own_settings;
 }
 
@@ -91,9 +91,12 @@ part_create(struct part_owner owner, uint32_t number)
 		life_need(owner.queue);
 	list_append(owner.queue != NULL ? &owner.queue->life->parts : &owner.exchange->parts,
 		    &part->of_owner);
-	if (owner.queue != NULL && number < PART_LEVELS)
-		set_level(q, owner.queue);
 	durable_queue_made(q);
+	if (owner.queue != NULL && number < PART_LEVELS) {
+		q->flags |= QUEUE_LEVEL;
+		set_level(q, owner.queue);
+		levels_joined(q);
+	}
 	return q;
 }
 
@@ -104,6 +107,8 @@ part_delete(struct queue *q)
 
 	assert_not_dispatching(q->vhost->broker);
 	assert(list_empty(&q->consumers));
+	if (q->flags & QUEUE_LEVEL)
+		levels_left(q);
 	/* unacked entries may keep it, but not what its owner lends */
 	q->own_settings = NULL;
 	queue_end(q);
@@ -126,8 +131,10 @@ parts_delete(struct list *parts)
 void
 parts_of_queue_delete(struct queue *q)
 {
-	if (q->life != NULL)
-		parts_delete(&q->life->parts);
+	if (q->life == NULL)
+		return;
+	levels_end(q);
+	parts_delete(&q->life->parts);
 }
 
 void

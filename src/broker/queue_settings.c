@@ -55,7 +55,7 @@ take_string(const struct sources *sources, enum policy_key key, struct bytes *st
 	return true;
 }
 
-/* x-max-priority 0 makes two levels all the same (amqp.md 6.4). */
+/* 0 is one level: that of a queue without it. */
 static uint8_t
 priority_max(struct bytes arguments)
 {
@@ -63,7 +63,7 @@ priority_max(struct bytes arguments)
 
 	if (!table_find(arguments, BYTES("x-max-priority"), &field) || field.class != FIELD_INTEGER)
 		return 0;
-	return (uint8_t)max_u64(1, (uint64_t)field.integer);
+	return (uint8_t)field.integer;
 }
 
 /* Quorum queues know no third way. */
@@ -207,6 +207,8 @@ set(struct queue *q, const struct queue_settings *found)
 	set_flag(q, QUEUE_GROUPED, found->group_by.n > 0 && !found->single_active);
 	if (q->flags & QUEUE_GROUPED)
 		groups_begin(q);
+	/* a key would have to be held over all levels: not asked for together, unless it was before there were any */
+	set_flag(q, QUEUE_PRIORITIES, found->priority_max > 0 && !(q->flags & QUEUE_GROUPED));
 	/* some messages may have limits of their own, so it stays */
 	if (found->ttl_ms != UINT64_MAX)
 		set_flag(q, QUEUE_TTL, true);
@@ -241,11 +243,20 @@ queue_settings_update(struct queue *q, const struct policy *const policies[POLIC
 		queue_settings_changed(q);
 }
 
+static void
+arm(void *context, struct queue *q)
+{
+	(void)context;
+	if (q->flags & QUEUE_TTL)
+		ttl_arm(q);
+}
+
 void
 queue_settings_changed(struct queue *q)
 {
-	if (q->flags & QUEUE_TTL)
-		ttl_arm(q);
+	arm(NULL, q);
+	if (q->flags & QUEUE_PRIORITIES)
+		levels_each(q, arm, NULL);
 	limits_enforce(q);
 	queue_wake_yielders(q); // why they wait may be over
 	queue_touch(q);
@@ -271,6 +282,7 @@ queue_settings_end(struct queue *q)
 	assert(q->life->part == NULL);
 	assert(list_empty(&q->life->parts));
 	assert(q->life->deduplication == NULL);
+	assert(q->life->levels == NULL);
 	xfree(q->life->own);
 	slab_free(q->life, sizeof(*q->life));
 	q->life = NULL;

@@ -192,14 +192,31 @@ queue_note_return(struct queue *q, const struct entry *entry)
 }
 
 void
-queue_open_gate(struct queue *q)
+queue_open_gate_of(struct queue *level, struct queue *q)
 {
 	struct broker *broker = q->vhost->broker;
 
+	if (level->log == NULL || level->log->delivered)
+		return;
+	q->gate_lsn = store_mark_delivered(broker->store, level->log);
+	if (!list_linked(&q->gated))
+		list_append(&broker->gated, &q->gated);
+}
+
+static void
+open_gate_of_level(void *context, struct queue *level)
+{
+	queue_open_gate_of(level, context);
+}
+
+void
+queue_open_gate(struct queue *q)
+{
 	if (q->log == NULL || q->log->delivered)
 		return;
-	q->gate_lsn = store_mark_delivered(broker->store, q->log);
-	list_append(&broker->gated, &q->gated);
+	queue_open_gate_of(q, q);
+	if (q->flags & QUEUE_PRIORITIES)
+		levels_each(q, open_gate_of_level, q);
 }
 
 bool

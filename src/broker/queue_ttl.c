@@ -139,8 +139,8 @@ heap_tidy(struct queue *q)
 	uint64_t first = q->ready_count > 0 ? entry_qseq(queue_oldest(q)) : UINT64_MAX;
 	uint32_t kept = 0;
 
-	if (life->own_count < STALE_MIN || life->own_count / 4 < queue_message_count(q) ||
-	    (q->ready_count == 0 && queue_message_count(q) > 0))
+	if (life->own_count < STALE_MIN || life->own_count / 4 < own_message_count(q) ||
+	    (q->ready_count == 0 && own_message_count(q) > 0))
 		return;
 	for (uint32_t i = 0; i < life->own_count; i++)
 		if (life->own[i].qseq >= first)
@@ -165,7 +165,7 @@ first_end(const struct queue *q)
 {
 	if (q->ready_count > 0)
 		return end_of(q, queue_oldest(q)->message);
-	return queue_message_count(q) > 0 ? limit_of(q, q->life->cold_time_ms) : UINT64_MAX;
+	return own_message_count(q) > 0 ? limit_of(q, q->life->cold_time_ms) : UINT64_MAX;
 }
 
 void
@@ -337,7 +337,7 @@ run(struct queue *q)
 		return false;
 	n = expire_first(q) + expire_own(q);
 	if (n > 0)
-		queue_look_at_yielders(q);
+		queue_look_at_yielders(queue_whole(q));
 	return n > 0;
 }
 
@@ -350,7 +350,7 @@ ttl_on_deadline(struct deadline *deadline, uint64_t now_ms)
 	bool some;
 
 	/* one that may not wait at all is for a consumer that waits for it */
-	queue_dispatch_dirty(q);
+	queue_dispatch_dirty(queue_whole(q));
 	some = run(q);
 	if (broker_store_behind(broker)) {
 		deadline_set(broker->deadlines, deadline, now_ms + FULL_MS);
@@ -358,9 +358,9 @@ ttl_on_deadline(struct deadline *deadline, uint64_t now_ms)
 	}
 	q->life->unlooked = false;
 	/* of those on the disk the first one is looked at, and when some have died a window, and so on */
-	if (queue_must_read(q) && some && (q->ready_count > 0 || has_limit(q)))
+	if (own_must_read(q) && some && (q->ready_count > 0 || has_limit(q)))
 		queue_read_dying(q);
-	else if (queue_must_read(q) && (unlooked || first_end(q) <= broker->now.wall_ms))
+	else if (own_must_read(q) && (unlooked || first_end(q) <= broker->now.wall_ms))
 		queue_read_first(q);
 	else
 		ttl_arm(q);

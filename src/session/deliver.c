@@ -125,7 +125,7 @@ keep_unacked(struct channel *channel, struct consumer *consumer, const struct en
 	struct unacked_slot *slot = unacked_add(&channel->unacked, tag);
 
 	slot->entry = *entry;
-	slot->queue = queue_ref(consumer->queue);
+	slot->queue = queue_ref(consumer->from);
 	slot->consumer = consumer_ref(consumer);
 	slot->global = channel->prefetch.limit != 0;
 	slot->in_tx = false;

@@ -144,6 +144,7 @@ on_basic_get(struct channel *channel, const struct basic_get *m)
 {
 	struct unacked_slot *slot;
 	struct queue *queue;
+	struct queue *from;
 	struct entry entry;
 	const struct reply *refusal = readable_queue(channel, m->queue, &queue);
 	uint64_t tag;
@@ -162,7 +163,8 @@ on_basic_get(struct channel *channel, const struct basic_get *m)
 		connection_hold_for_read(channel->connection, queue);
 		return NULL;
 	}
-	if (!queue_get(queue, m->no_ack, &entry)) {
+	from = queue_get(queue, m->no_ack, &entry);
+	if (from == NULL) {
 		channel_send(channel, &(struct method){.id = METHOD_basic_get_empty});
 		return NULL;
 	}
@@ -173,7 +175,7 @@ on_basic_get(struct channel *channel, const struct basic_get *m)
 		return NULL;
 	}
 	slot = unacked_add(&channel->unacked, tag);
-	*slot = (struct unacked_slot){.tag = tag, .entry = entry, .queue = queue_ref(queue)};
+	*slot = (struct unacked_slot){.tag = tag, .entry = entry, .queue = queue_ref(from)};
 	ack_timeout_note(channel, slot);
 	return NULL;
 }

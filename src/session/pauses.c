@@ -57,8 +57,10 @@ connection_release(struct connection *c)
 {
 	if (c->hold_lsn > c->session->broker->stable)
 		return false;
-	if (c->hold_queue != NULL && queue_must_read(c->hold_queue))
+	if (c->hold_queue != NULL && queue_must_read(c->hold_queue)) {
+		queue_refill(c->hold_queue); // what comes first may be another by now
 		return false;
+	}
 	if (c->state == CONNECTION_RUNNING)
 		conn_write(c->conn, c->hold_answer);
 	hold_forget(c);

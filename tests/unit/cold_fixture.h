@@ -9,6 +9,7 @@
 #pragma once
 
 #include "unit/cold_lists.h"
+#include "wire/field.h"
 
 /* ---- the broker and the store ---- */
 
@@ -228,14 +229,18 @@ make_queue(struct listed *list, bool durable)
 {
 	char name[8];
 	struct queue_spec spec = {.durable = durable};
+	uint8_t octets[64];
+	struct writer w = writer_of(octets, sizeof(octets));
 
+	if (list->priority_max > 0)
+		table_put_int(&w, BYTES("x-max-priority"), list->priority_max);
+	spec.arguments = bytes_of(octets, (size_t)(w.p - octets));
 	(void)snprintf(name, sizeof(name), "q%d", (int)(list - lists));
 	spec.name = bytes_str(name);
 	list->queue = queue_create(vhost, &spec);
 	list->durable = durable;
 	list->delivers = false;
-	list->count = list->first = 0;
-	list->ready = 0;
+	list_clear(list);
 	run_all();
 }
 
@@ -275,7 +280,7 @@ take_delivery(struct consumer *consumer, const struct entry *entry)
 
 	if (list->used == list->limit)
 		return DELIVER_FULL;
-	list_take(list, entry, consumer->no_ack, true);
+	list_take(list, consumer->from, entry, consumer->no_ack, true);
 	list->used++;
 	list->taken++;
 	return DELIVER_TOOK;
@@ -343,7 +348,7 @@ settle(struct listed *list, size_t at, enum settle how)
 	if (how == SETTLE_REQUEUE && list->queue != NULL) {
 		item->state = ITEM_READY;
 		list->ready++;
-		list->first = min_u64(list->first, held.item);
+		list->first[item->level] = min_u64(list->first[item->level], held.item);
 	} else {
 		item->state = ITEM_GONE;
 		item->settle_lsn = SETTLED_JUST_NOW;
@@ -382,6 +387,7 @@ hand_out(struct listed *list)
 static inline bool
 get(struct listed *list, bool no_ack)
 {
+	struct queue *from;
 	struct entry entry;
 
 	list->delivers = true;
@@ -393,17 +399,21 @@ get(struct listed *list, bool no_ack)
 	for (int turns = 0; queue_must_read(list->queue); hand_out(list)) {
 		queue_refill(list->queue); // once: then it comes
 		while (queue_must_read(list->queue)) {
-			ck_assert_int_lt(turns++, 100);
+			ck_assert_int_lt(turns++, 100 * (1 + list->priority_max));
 			step_store();
 			dispatch();
+			/* another level may be next by now, as connection_release() sees */
+			if (list->priority_max > 0)
+				queue_refill(list->queue);
 		}
 	}
 	broker->effect_lsn = 0;
-	if (!queue_get(list->queue, no_ack, &entry)) {
+	from = queue_get(list->queue, no_ack, &entry);
+	if (from == NULL) {
 		ck_assert_ptr_null(first_ready(list));
 		return false;
 	}
-	list_take(list, &entry, no_ack, false);
+	list_take(list, from, &entry, no_ack, false);
 	note_settled(list);
 	if (no_ack)
 		message_unref(entry.message);
@@ -413,7 +423,7 @@ get(struct listed *list, bool no_ack)
 static inline void
 list_drop_ready(struct listed *list, uint64_t lsn)
 {
-	for (size_t i = list->first; i < list->count; i++) {
+	for (size_t i = 0; i < list->count; i++) {
 		struct item *item = &list->items[i];
 
 		if (item->state != ITEM_READY)
@@ -476,8 +486,8 @@ list_restart(struct listed *list, bool clean)
 		item.lsn = item.settle_lsn = 0;
 		list->items[kept++] = item;
 	}
+	list_clear(list);
 	list->count = list->ready = kept;
-	list->first = 0;
 	list->delivers = list->delivers && !clean;
 	list->consumer = NULL;
 	list->queue = NULL;

@@ -34,6 +34,7 @@ enum item_state {
 struct item {
 	uint32_t id;
 	uint32_t size; // octets of its body
+	uint8_t level; // where it is in a queue with priorities
 	enum item_state state;
 	bool persistent;
 	bool delivered;	     // it was handed out: must be redelivered
@@ -45,7 +46,7 @@ struct item {
 /* A message that was handed out. */
 struct held {
 	struct entry entry;
-	struct queue *queue; // counts
+	struct queue *queue; // counts; the level it is of
 	size_t item;	     // index in the list
 	bool consumed;	     // by the consumer, not by basic.get
 };
@@ -58,7 +59,8 @@ struct listed {
 	struct item *items;
 	size_t count;
 	size_t room;
-	size_t first; // none below it is ready
+	uint8_t priority_max;	     // x-max-priority; 0: it has no priorities
+	size_t first[UINT8_MAX + 1]; // by level: none below it is ready
 	uint64_t ready;
 	struct held *held; // in no order
 	size_t held_count;
@@ -85,6 +87,7 @@ static size_t reads;					    // messages that came back from the disk
 static uint64_t page_out_at = UINT64_MAX;		    // option of the next broker
 static size_t pages_out, pages_in; // jobs that wrote bodies to page files, and brought some back
 static int page_error;		   // of the last write
+static uint8_t (*priority_of)(uint32_t id); // of the message with this number; NULL: none has one
 
 /* ---- messages ---- */
 
@@ -100,6 +103,11 @@ make_message(uint32_t id, uint32_t size, bool persistent)
 	};
 	struct message *m;
 	uint32_t state = id * 2654435761U + 1;
+
+	if (priority_of != NULL && priority_of(id) != 0) {
+		properties.flags |= PROPERTY_priority;
+		properties.priority = priority_of(id);
+	}
 
 	(void)snprintf(key, sizeof(key), "m.%u", id);
 	properties.message_id = bytes_str(key);
@@ -130,11 +138,32 @@ assert_is_item(const struct message *m, const struct item *item)
 /* ---- lists ---- */
 
 static inline struct item *
+first_of_level(struct listed *list, uint8_t level)
+{
+	size_t *first = &list->first[level];
+
+	while (*first < list->count &&
+	       (list->items[*first].state != ITEM_READY || list->items[*first].level != level))
+		++*first;
+	return *first == list->count ? NULL : &list->items[*first];
+}
+
+static inline struct item *
 first_ready(struct listed *list)
 {
-	while (list->first < list->count && list->items[list->first].state != ITEM_READY)
-		list->first++;
-	return list->first == list->count ? NULL : &list->items[list->first];
+	struct item *item = NULL;
+
+	for (int level = list->priority_max; level >= 0 && item == NULL; level--)
+		item = first_of_level(list, (uint8_t)level);
+	return item;
+}
+
+/* There is nothing in it. */
+static inline void
+list_clear(struct listed *list)
+{
+	list->count = list->ready = 0;
+	memset(list->first, 0, sizeof(list->first));
 }
 
 static inline void
@@ -144,13 +173,16 @@ list_publish(struct listed *list, struct item item)
 		list->room = 64 + 2 * list->room;
 		list->items = xrealloc(list->items, list->room * sizeof(struct item));
 	}
+	if (priority_of != NULL)
+		item.level = (uint8_t)min_u64(priority_of(item.id), list->priority_max);
 	list->items[list->count++] = item;
 	list->ready++;
 }
 
-/* The entry was handed out: it must be the first. */
+/* The entry was handed out, from this level: it must be the first. */
 static inline void
-list_take(struct listed *list, const struct entry *entry, bool no_ack, bool consumed)
+list_take(struct listed *list, struct queue *from, const struct entry *entry, bool no_ack,
+	  bool consumed)
 {
 	struct item *item = first_ready(list);
 	bool redelivered = (entry->bits & ENTRY_REDELIVERED) != 0;
@@ -174,7 +206,7 @@ list_take(struct listed *list, const struct entry *entry, bool no_ack, bool cons
 		list->held = xrealloc(list->held, list->held_room * sizeof(struct held));
 	}
 	list->held[list->held_count++] =
-		(struct held){*entry, queue_ref(list->queue), list->first, consumed};
+		(struct held){*entry, queue_ref(from), (size_t)(item - list->items), consumed};
 }
 
 /* Notes where the settlements of the present step are in the log. */
@@ -197,6 +229,6 @@ check_all(void)
 		if (list->queue == NULL)
 			continue;
 		ck_assert_uint_eq(queue_message_count(list->queue), list->ready);
-		ck_assert_uint_eq(list->queue->unacked_count, list->held_count);
+		ck_assert_uint_eq(queue_unacked_count(list->queue), list->held_count);
 	}
 }

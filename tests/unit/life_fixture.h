@@ -112,32 +112,46 @@ send(struct queue *q, const char *body)
 	return send_with(q, NULL, body);
 }
 
-/* Takes the first message by basic.get, to be settled by the caller; there must be one. */
+/* Takes the first message by basic.get, to be settled by the caller with the queue that it is of; there must be
+ * one. */
 static inline struct entry
-take(struct queue *q)
+take_from(struct queue *q, struct queue **from)
 {
 	struct entry entry;
 
 	queue_hand_out(q);
-	ck_assert(queue_get(q, false, &entry));
+	*from = queue_get(q, false, &entry);
+	ck_assert_ptr_nonnull(*from);
+	return entry;
+}
+
+static inline struct entry
+take(struct queue *q)
+{
+	struct queue *from;
+	struct entry entry = take_from(q, &from);
+
+	ck_assert_ptr_eq(from, q);
 	return entry;
 }
 
 static inline void
 reject_first(struct queue *q)
 {
-	struct entry entry = take(q);
+	struct queue *from;
+	struct entry entry = take_from(q, &from);
 
-	queue_reject(q, &entry);
+	queue_reject(from, &entry);
 	broker_check(broker);
 }
 
 static inline void
 requeue_first(struct queue *q)
 {
-	struct entry entry = take(q);
+	struct queue *from;
+	struct entry entry = take_from(q, &from);
 
-	queue_requeue(q, &entry);
+	queue_requeue(from, &entry);
 	broker_check(broker);
 }
 
@@ -147,12 +161,13 @@ bodies(struct queue *q)
 {
 	static char text[1024];
 	struct entry entries[64];
+	struct queue *from[countof(entries)];
 	size_t n = 0;
 	size_t at = 0;
 
 	queue_hand_out(q);
-	ck_assert_uint_lt(q->ready_count, countof(entries));
-	while (n < countof(entries) && queue_get(q, false, &entries[n]))
+	ck_assert_uint_lt(queue_message_count(q), countof(entries));
+	while (n < countof(entries) && (from[n] = queue_get(q, false, &entries[n])) != NULL)
 		n++;
 	text[0] = '\0';
 	for (size_t i = 0; i < n; i++)
@@ -161,8 +176,9 @@ bodies(struct queue *q)
 	while (n > 0) {
 		n--;
 		/* as it was, but for the mark */
-		q->unacked_count--;
-		window_requeue(q, entries[n]);
+		from[n]->unacked_count--;
+		window_requeue(from[n], entries[n]);
+		levels_touch(from[n]);
 	}
 	return text;
 }

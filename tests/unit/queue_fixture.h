@@ -16,6 +16,7 @@
 struct taker {
 	struct consumer *consumer; // NULL once it was cancelled
 	struct entry taken[TAKEN_MAX];
+	struct queue *from[TAKEN_MAX]; // borrow: the queue, or the levels that they are of
 	size_t taken_n;
 	size_t room;	    // what it takes before it says DELIVER_FULL
 	unsigned fulls;	    // how often it said so
@@ -39,6 +40,7 @@ taker_deliver(struct consumer *consumer, const struct entry *entry)
 	}
 	ck_assert_uint_lt(taker->taken_n, TAKEN_MAX);
 	ck_assert_uint_lt(order_n, TAKEN_MAX);
+	taker->from[taker->taken_n] = consumer->from;
 	taker->taken[taker->taken_n++] = *entry;
 	order[order_n++] = (char)consumer->tag.p[0];
 	return DELIVER_TOOK;

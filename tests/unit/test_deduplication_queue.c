@@ -27,6 +27,19 @@ duplicates(const struct queue *queue)
 	return queue_deduplication(queue).duplicates;
 }
 
+/* With a priority. */
+static void
+send_key_at(uint8_t priority, const char *key)
+{
+	struct basic_properties properties = {.flags = PROPERTY_headers | PROPERTY_priority,
+					      .priority = priority};
+
+	with_text(KEY, key);
+	properties.headers = table_view(&headers);
+	table_start(&headers);
+	ck_assert(send_with(q, &properties, key));
+}
+
 static uint64_t
 known(const struct queue *queue)
 {
@@ -492,6 +505,41 @@ START_TEST(test_bad_policies)
 }
 END_TEST
 
+/* ---- with priorities ---- */
+
+/* A key is known on whatever level its message is; numbers of messages are those of their levels. */
+START_TEST(test_keys_of_all_levels)
+{
+	struct queue *from[2];
+	struct entry entries[2];
+
+	ask_number("x-max-priority", 9);
+	q = make();
+	send_key_at(5, "a");
+	send_key_at(3, "b");
+	send_key_at(0, "c");
+	send_key_at(7, "a");
+	send_key_at(3, "c");
+	send_key_at(0, "b");
+	ck_assert_str_eq(bodies(q), "a b c");
+	ck_assert_uint_eq(duplicates(q), 3);
+	for (int i = 0; i < 2; i++)
+		entries[i] = take_from(q, &from[i]);
+	queue_ack(from[0], &entries[0]);
+	ck_assert_uint_eq(known(q), 2);
+	send_key_at(1, "b");
+	ck_assert_str_eq(bodies(q), "c");
+	queue_requeue(from[1], &entries[1]);
+	send_key_at(8, "a");
+	ck_assert_str_eq(bodies(q), "a b c");
+	queue_purge(q);
+	ck_assert_uint_eq(known(q), 0);
+	send_key_at(5, "a");
+	send_key_at(9, "a");
+	ck_assert_str_eq(bodies(q), "a");
+}
+END_TEST
+
 TESTS_WITH("deduplication_queue", set_up, model_tear_down, test_a_value_is_there_once,
 	   test_an_unacked_message_is_there, test_one_that_comes_back_was_never_away,
 	   test_got_without_acknowledgement_it_is_gone, test_expired_it_is_gone,
@@ -500,4 +548,5 @@ TESTS_WITH("deduplication_queue", set_up, model_tear_down, test_a_value_is_there
 	   test_back_by_another_queue, test_back_with_a_cache, test_dead_letters_are_asked_for,
 	   test_cache, test_cache_with_a_ttl_alone, test_cache_forgets_what_was_refused,
 	   test_bad_arguments, test_policy_on_a_queue, test_policy_changes,
-	   test_policy_on_an_exchange, test_the_default_exchange_has_none, test_bad_policies)
+	   test_policy_on_an_exchange, test_the_default_exchange_has_none, test_bad_policies,
+	   test_keys_of_all_levels)

@@ -179,9 +179,9 @@ seed(void)
 	fflush(stdout);
 }
 
-START_TEST(test_random_steps_keep_order_and_content)
+static void
+run_steps(void)
 {
-	seed();
 	log_set_level(LOG_ERROR);
 	file_size = 256 * 1024 << pick(4);
 	page_out_at = pick(4) ? 0 : UINT64_MAX;
@@ -198,7 +198,40 @@ START_TEST(test_random_steps_keep_order_and_content)
 		drain(&lists[i]);
 	printf("page files: written to %zu times, read from %zu times\n", pages_out, pages_in);
 }
+
+START_TEST(test_random_steps_keep_order_and_content)
+{
+	seed();
+	run_steps();
+}
+END_TEST
+
+/* Few different ones, some above what queues have. */
+static uint8_t
+some_priority(uint32_t id)
+{
+	uint32_t mixed = (id * 2654435761U) >> 16;
+
+	return (uint8_t)(mixed % 16 == 0 ? mixed >> 8 : mixed % 16 < 8 ? 0 : mixed % 8);
+}
+
+/* The same with levels: the first is that of the highest level then. */
+START_TEST(test_random_steps_keep_priorities)
+{
+	static const uint8_t max[] = {1, 2, 5, 10, 255};
+
+	seed();
+	priority_of = some_priority;
+	for (size_t i = 0; i < QUEUES; i++) {
+		cancel(&lists[i]);
+		delete_queue(&lists[i]);
+		lists[i].priority_max = max[pick(countof(max))];
+		make_queue(&lists[i], lists[i].durable);
+	}
+	run_steps();
+	priority_of = NULL;
+}
 END_TEST
 
 TESTS_WITH("queue_cold_random", cold_set_up, cold_tear_down,
-	   test_random_steps_keep_order_and_content)
+	   test_random_steps_keep_order_and_content, test_random_steps_keep_priorities)

@@ -25,8 +25,7 @@ make_with(const char *argument, int32_t value, bool dead_letters)
 	spec.arguments = bytes_of(octets, (size_t)(w.p - octets));
 	list->queue = queue_create(vhost, &spec);
 	list->durable = false;
-	list->count = list->first = 0;
-	list->ready = 0;
+	list_clear(list);
 }
 
 static void

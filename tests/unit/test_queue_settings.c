@@ -83,10 +83,10 @@ START_TEST(test_dead_letters_may_go_to_the_default_exchange)
 }
 END_TEST
 
-START_TEST(test_priority_0_is_one_level_above_0)
+START_TEST(test_priority_0_is_no_level_above_0)
 {
 	table_put_int(&arguments.writer, BYTES("x-max-priority"), 0);
-	ck_assert_uint_eq(queue_settings(declare("q"))->priority_max, 1);
+	ck_assert_uint_eq(queue_settings(declare("q"))->priority_max, 0);
 }
 END_TEST
 
@@ -107,5 +107,5 @@ END_TEST
 
 TESTS_WITH("queue_settings", set_up, model_tear_down, test_plain_queues_share_their_settings,
 	   test_all_of_them, test_one_alone_leaves_the_others_without_limits,
-	   test_dead_letters_may_go_to_the_default_exchange, test_priority_0_is_one_level_above_0,
+	   test_dead_letters_may_go_to_the_default_exchange, test_priority_0_is_no_level_above_0,
 	   test_overflow)
