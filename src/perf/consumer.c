@@ -60,12 +60,18 @@ check_order(struct consumer *consumer)
 {
 	uint64_t producer = consumer->number >> SEQUENCE_BITS;
 	uint64_t sequence = consumer->number & ((1ULL << SEQUENCE_BITS) - 1);
+	uint64_t levels = consumer->options->priorities + 1;
+	uint64_t *next;
 
-	if (unlikely(producer >= consumer->options->producers ||
-		     sequence < consumer->next[producer]))
+	if (unlikely(producer >= consumer->options->producers)) {
+		consumer->totals->misordered++;
+		return;
+	}
+	next = &consumer->next[producer * levels + (levels == 1 ? 0 : sequence % levels)];
+	if (unlikely(sequence < *next))
 		consumer->totals->misordered++;
 	else
-		consumer->next[producer] = sequence + 1;
+		*next = sequence + 1;
 }
 
 /* A message has come in whole. */
@@ -214,7 +220,8 @@ consumer_open(struct consumer *consumer, struct engine *engine, const struct opt
 
 	*consumer = (struct consumer){
 		.options = options, .totals = totals, .waits = options_wait(options)->to != 0};
-	consumer->next = xcalloc(options->producers, sizeof(*consumer->next));
+	consumer->next =
+		xcalloc(options->producers * (options->priorities + 1), sizeof(*consumer->next));
 	client_open(&consumer->client, engine, &options->broker, &role);
 	if (options->prefetch == 0 || options->auto_ack)
 		return;

@@ -16,10 +16,10 @@ struct consumer {
 	struct client client;	       // comes first
 	const struct options *options; // borrows until consumer_close
 	struct totals *totals;	       // borrows until consumer_close
-	uint64_t *next;	      // owns; of each producer: the least number that may come next
-	uint64_t tag;	      // delivery tag of the message that comes in, or of the last one
-	uint64_t acked;	      // tags up to this one were acknowledged
-	uint64_t skip;	      // octets of the present body frame, its end included, still to come
+	uint64_t *next; // owns; of each producer and priority: the least number that may come next
+	uint64_t tag;	// delivery tag of the message that comes in, or of the last one
+	uint64_t acked; // tags up to this one were acknowledged
+	uint64_t skip;	// octets of the present body frame, its end included, still to come
 	uint64_t body_left;   // octets of the body in frames after that
 	bool within;	      // a message has begun and not ended
 	bool first_of_read;   // no message of this read was timed yet

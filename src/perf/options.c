@@ -193,6 +193,8 @@ refuse_numbers(const struct options *options)
 		return "--ack-every must be at least 1";
 	if (options->confirm > 1000000)
 		return "--confirm must be at most 1000000";
+	if (options->priorities > 255)
+		return "--priorities must be at most 255";
 	if (options->connections_idle > 1000000)
 		return "--connections-idle must be at most 1000000";
 	return NULL;

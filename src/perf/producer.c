@@ -60,11 +60,23 @@ header_write(const struct producer *producer, uint8_t *out, size_t room, size_t 
 	properties.headers = bytes_of(table, (size_t)(t.p - table));
 	if (properties.headers.n != 0)
 		properties.flags |= PROPERTY_headers;
+	if (options->priorities != 0)
+		properties.flags |= PROPERTY_priority;
 	content_header_encode(&properties, options->body, &w);
 	assert(!w.bad && !t.bad);
 	if (options->expire.to != 0) // the last property
 		*varies_at = (size_t)(w.p - out) - WAIT_DIGITS;
 	return (size_t)(w.p - out);
+}
+
+/* Where in a content header the priority is: behind the headers and the delivery mode. */
+static size_t
+priority_at(struct bytes header)
+{
+	const uint8_t *properties = header.p + CONTENT_HEADER_FIXED;
+	bool headers = ((properties[-2] << 8 | properties[-1]) & PROPERTY_headers) != 0;
+
+	return CONTENT_HEADER_FIXED + (headers ? 4 + load_long(properties) : 0) + 1;
 }
 
 static void
@@ -96,6 +108,8 @@ image_make(struct producer *producer)
 	producer->stride = (size_t)(w.p - producer->image);
 	producer->body_at = method_size + header_size + FRAME_OVERHEAD + FRAME_PREFIX;
 	producer->wait_at = method_size + FRAME_PREFIX + varies_at;
+	producer->priority_at =
+		method_size + FRAME_PREFIX + priority_at(bytes_of(header, header_size));
 	if (number)
 		producer->key_at = producer->wait_at;
 	else
@@ -183,6 +197,7 @@ stamp(struct producer *producer, uint8_t *p, size_t n)
 	uint64_t us = producer->client.engine->now_us;
 	bool vary = topology->key_count > 1;
 	bool waits = options_wait(producer->options)->to != 0;
+	uint64_t levels = producer->options->priorities + 1;
 
 	for (size_t i = 0; i < n; i++, p += producer->stride, sequence++) {
 		if (producer->origin_us != 0)
@@ -195,6 +210,8 @@ stamp(struct producer *producer, uint8_t *p, size_t n)
 			while (producer->key >= topology->key_count)
 				producer->key -= topology->key_count;
 		}
+		if (levels > 1)
+			p[producer->priority_at] = (uint8_t)(sequence % levels);
 		if (body >= 8)
 			store_longlong(p + producer->body_at,
 				       producer->index << SEQUENCE_BITS | sequence);

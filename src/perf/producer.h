@@ -34,6 +34,7 @@ struct producer {
 	size_t key_at;	    // where the key stands in it
 	size_t body_at;	    // where the body begins
 	size_t wait_at;	    // where it says how long it waits, when it does
+	size_t priority_at; // where its priority stands, when it has one
 	uint64_t random;    // what the last wait was made of
 	size_t per_block;   // messages in a block
 	struct block *free; // owns; blocks that are not being sent, the last one in front

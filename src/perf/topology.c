@@ -200,6 +200,8 @@ queue_arguments(const struct topology *topology, uint8_t room[ARGUMENTS_MAX])
 
 	if (options->max_length != UINT64_MAX)
 		table_put_long(&w, BYTES("x-max-length"), (int64_t)options->max_length);
+	if (options->priorities != 0)
+		table_put_long(&w, BYTES("x-max-priority"), (int64_t)options->priorities);
 	if (options->dead_letters) {
 		table_put_string(&w, BYTES("x-dead-letter-exchange"), BYTES(""));
 		table_put_string(&w, BYTES("x-dead-letter-routing-key"),

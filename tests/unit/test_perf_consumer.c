@@ -23,7 +23,7 @@ static struct engine engine;
 static struct options options;
 static struct totals totals;
 static struct consumer consumer;
-static uint64_t next_of[2];
+static uint64_t next_of[2 * 3];
 
 static void
 add_delivery(uint64_t producer, uint64_t sequence, uint64_t sent_us, size_t body_size)
@@ -119,6 +119,24 @@ START_TEST(test_what_comes_twice_or_late_is_out_of_order)
 }
 END_TEST
 
+/* Messages have priorities 0 to 2 in turn: number 4 and 7 are of one. */
+START_TEST(test_order_is_that_of_each_priority)
+{
+	add_delivery(0, 5, 0, 16);
+	add_delivery(0, 4, 0, 16);
+	add_delivery(0, 7, 0, 16);
+	add_delivery(1, 4, 0, 16);
+	add_delivery(0, 3, 0, 16);
+	add_delivery(0, 2, 0, 16);
+	start();
+	options.priorities = 2;
+	memset(next_of, 0, sizeof(next_of));
+	feed_cut_at(stream_size);
+	ck_assert_uint_eq(totals.received, 6);
+	ck_assert_uint_eq(totals.misordered, 1);
+}
+END_TEST
+
 START_TEST(test_what_waited_comes_in_any_order_and_says_how_far_off)
 {
 	add_delivery(0, 5, 3000, 16);
@@ -160,6 +178,6 @@ START_TEST(test_a_broken_stream_ends_the_program)
 END_TEST
 
 TESTS("perf consumer", test_every_cut_of_the_stream_counts_each_message_once, test_octet_by_octet,
-      test_what_comes_twice_or_late_is_out_of_order,
+      test_what_comes_twice_or_late_is_out_of_order, test_order_is_that_of_each_priority,
       test_what_waited_comes_in_any_order_and_says_how_far_off,
       test_a_body_of_nobody_is_out_of_order, test_a_broken_stream_ends_the_program)

@@ -117,6 +117,7 @@ START_TEST(test_what_makes_no_sense_is_refused)
 		"pannier-perf latency --body 8",
 		"pannier-perf throughput --reject --auto-ack",
 		"pannier-perf throughput --max-length 10",
+		"pannier-perf throughput --priorities 256",
 		"pannier-perf throughput --expire 5",
 		"pannier-perf throughput --expire 5-",
 		"pannier-perf throughput --expire -5",
