@@ -284,6 +284,16 @@ struct store_deadline {
 	struct stored_place place;
 };
 
+/* Lists references of one queue that have a time and are not settled, whether they were given or not, those behind the
+ * time_ms and qseq of `after' (of which nothing else is looked at), in order, at most max: done is called once, in a
+ * later turn, with what there was at this call, but for those that were given and are in memory of the store no more:
+ * they may be missing. The log may be gone by then; also when the store closes, then with none. items borrow until it
+ * returns. */
+void store_list_deadlines(struct store *store, const struct queue_log *log,
+			  const struct store_deadline *after, uint32_t max,
+			  void (*done)(void *context, const struct store_deadline *items,
+				       uint32_t count),
+			  void *context);
 /* From when on, in ms since 1970, store_take_deadlines() may give something; UINT64_MAX: not before ops.deadlines. */
 uint64_t store_next_deadline(struct store *store);
 /* Gives up to max references whose time is not behind now_ms and which are not settled, the earliest first; each

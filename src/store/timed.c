@@ -172,23 +172,40 @@ struct timed_job {
 };
 
 static int
-find(struct timed_job *job, const struct reader_slot *slot)
+find(const struct reader_slot *slot, const struct timed *after, uint32_t hint,
+     struct timed_piece *piece)
 {
 	if (!slot->has_footer || !slot->footer.has_timed)
 		return -EBADMSG;
-	return footer_timed_find(&slot->footer, &job->after, job->hint, &job->piece);
+	return footer_timed_find(&slot->footer, after, hint, piece);
 }
 
 /* Whether its footer can be made anew: one of an older version is as good as before when there is no room. */
 static bool
-may_rebuild(const struct timed_job *job, const struct reader_slot *slot)
+may_rebuild(const struct reader *reader, const struct reader_slot *slot)
 {
 	int64_t space;
 
 	if (!slot->has_footer || slot->footer.has_timed)
 		return true;
-	space = disk_free_space(job->reader->disk);
+	space = disk_free_space(reader->disk);
 	return space < 0 || space >= ROOM_TO_REBUILD;
+}
+
+int
+timed_find(struct reader *reader, const struct segment_place *place, const struct timed *after,
+	   uint32_t hint, struct reader_slot **slot, struct timed_piece *piece)
+{
+	int error = reader_open(reader, place->id, slot);
+
+	*piece = (struct timed_piece){.next_ms = UINT64_MAX};
+	if (error != 0)
+		return error;
+	error = find(*slot, after, hint, piece);
+	if (error != -EBADMSG || !may_rebuild(reader, *slot))
+		return error;
+	error = reader_rebuild(reader, slot, place);
+	return error == 0 ? find(*slot, after, hint, piece) : error;
 }
 
 static void
@@ -197,16 +214,8 @@ run_timed(struct mail *mail)
 	struct timed_job *job = container_of(mail, struct timed_job, mail);
 	struct reader_slot *slot;
 
-	job->piece.next_ms = UINT64_MAX;
-	job->error = reader_open(job->reader, job->place.id, &slot);
-	if (job->error != 0)
-		return;
-	job->error = find(job, slot);
-	if (job->error != -EBADMSG || !may_rebuild(job, slot))
-		return;
-	job->error = reader_rebuild(job->reader, &slot, &job->place);
-	if (job->error == 0)
-		job->error = find(job, slot);
+	job->error =
+		timed_find(job->reader, &job->place, &job->after, job->hint, &slot, &job->piece);
 }
 
 /* The helper has found the next items of a segment, or that there are none. */
@@ -277,22 +286,32 @@ read_piece(struct store *store, struct segment *segment)
 
 /* ---- what is given ---- */
 
-/* The heap in memory whose first item is the earliest; NULL: all are empty. */
-static struct timed_heap *
-first_heap(struct store *store)
+uint32_t
+timed_heaps(struct store *store, struct timed_heap *heaps[TIMED_HEAPS])
 {
-	struct timed_heap *heaps[4] = {&store->filling->timed, &store->timed.late};
-	struct timed_heap *first = NULL;
-	size_t n = 2;
+	uint32_t n = 0;
 
-	for (size_t i = store->segment_count; i > 0 && n < countof(heaps); i--) {
+	heaps[n++] = &store->filling->timed;
+	heaps[n++] = &store->timed.late;
+	for (size_t i = store->segment_count; i > 0 && n < TIMED_HEAPS; i--) {
 		struct segment *segment = store->segments[i - 1];
 
 		if (segment->tail == NULL)
 			break;
 		heaps[n++] = &segment->tail->timed;
 	}
-	for (size_t i = 0; i < n; i++)
+	return n;
+}
+
+/* The heap in memory whose first item is the earliest; NULL: all are empty. */
+static struct timed_heap *
+first_heap(struct store *store)
+{
+	struct timed_heap *heaps[TIMED_HEAPS];
+	struct timed_heap *first = NULL;
+	uint32_t n = timed_heaps(store, heaps);
+
+	for (uint32_t i = 0; i < n; i++)
 		if (heaps[i]->count > 0 &&
 		    (first == NULL || timed_is_before(&heaps[i]->items[0], &first->items[0])))
 			first = heaps[i];

@@ -19,7 +19,10 @@
 
 struct footer;
 struct mail;
+struct reader;
+struct reader_slot;
 struct segment;
+struct segment_place;
 struct store;
 
 /* A reference with its time. */
@@ -117,5 +120,13 @@ void timed_sealed(struct store *store, struct segment *segment, uint64_t first_m
 void timed_forget(struct store *store, struct segment *segment);
 /* Drops what is settled from a heap that has grown. */
 void timed_tidy(struct store *store, struct timed_heap *heap);
+/* The section's first item behind `after', which is not before piece number hint; an index of an older version or one
+ * that is damaged is made anew before, if there is room. slot is the reader's. 0; -EBADMSG, -ENOSPC: it cannot be had;
+ * or as reader_open(). The caller frees piece->items. The helper's. */
+int timed_find(struct reader *reader, const struct segment_place *place, const struct timed *after,
+	       uint32_t hint, struct reader_slot **slot, struct timed_piece *piece) MUST_CHECK;
+/* The heaps that are in memory; how many. */
+#define TIMED_HEAPS 4
+uint32_t timed_heaps(struct store *store, struct timed_heap *heaps[TIMED_HEAPS]);
 /* Tells the broker when the next one is sooner than it knows: at the end of a turn. */
 void timed_tell(struct store *store);
