@@ -25,6 +25,19 @@ struct message_record;
 struct message *message_new_stored(const struct message_record *record);
 /* A message of its own with the same content; refs is 1, and it is not stored. */
 struct message *message_copy(const struct message *message);
+struct basic_properties;
+/* What is otherwise about a message. */
+struct message_spec {
+	struct bytes exchange;
+	struct bytes key;
+	/* as it has them, but for the headers, and perhaps without some */
+	const struct basic_properties *properties;
+	uint16_t flags; // enum message_flag, or-ed
+	struct bytes extension;
+};
+
+/* A message with the same body; refs is 1, and it is not stored. */
+struct message *message_like(const struct message *message, const struct message_spec *spec);
 /* The same with the header x-delivery-count; refs is 1. */
 struct message *message_with_count(const struct message *message, uint32_t count);
 void message_free(struct message *message);

@@ -92,56 +92,6 @@ dying_of(const struct queue *q, const struct message *m, enum death death)
 	return dying;
 }
 
-/* ---- keys ---- */
-
-/* Calls each for the message's keys that everybody may know: its own, and those of CC. */
-static void
-each_key(const struct dying *dying, void (*each)(void *context, struct bytes key), void *context)
-{
-	struct field_iterator iterator;
-	struct field cc;
-
-	each(context, message_key(dying->message));
-	if (!table_find(dying->properties.headers, BYTES("CC"), &cc) || cc.class != FIELD_ARRAY)
-		return;
-	iterator = array_iterate(cc.bytes);
-	while (field_next(&iterator, &cc))
-		if (cc.type == 'S' && cc.bytes.n <= UINT8_MAX)
-			each(context, cc.bytes);
-}
-
-static void
-put_key(void *context, struct bytes key)
-{
-	array_put_string(context, key);
-}
-
-struct key_list {
-	struct bytes *items; // owns
-	uint32_t count;
-};
-
-static void
-add_key(void *context, struct bytes key)
-{
-	struct key_list *list = context;
-
-	list->items = xrealloc(list->items, (list->count + 1) * sizeof(*list->items));
-	list->items[list->count++] = key;
-}
-
-/* The keys of its BCC, which are told to nobody. */
-static void
-add_bcc(const struct dying *dying, struct key_list *list)
-{
-	struct bytes extension = message_extension(dying->message);
-	struct message_value value;
-
-	while (message_value_next(&extension, &value))
-		if (value.tag == MESSAGE_TAG_BCC)
-			add_key(list, value.octets);
-}
-
 /* What of the message's extension goes with the letter: the keys of BCC, while it goes by its own keys. */
 static void
 put_extension(const struct dying *dying, struct buf *out)
@@ -169,6 +119,7 @@ put_first_fields(const struct dying *dying, struct writer *w, int64_t count)
 static void
 put_new_death(const struct dying *dying, struct writer *w)
 {
+	struct key_list list = {NULL, 0};
 	uint8_t *keys;
 
 	if (dying->properties.flags & PROPERTY_expiration)
@@ -177,7 +128,10 @@ put_new_death(const struct dying *dying, struct writer *w)
 	table_put_timestamp(w, BYTES("time"), dying->queue->vhost->broker->now.wall_ms / 1000);
 	table_put_string(w, BYTES("exchange"), message_exchange(dying->message));
 	keys = array_begin(w, BYTES("routing-keys"));
-	each_key(dying, put_key, w);
+	key_list_add_known(&list, dying->message, dying->properties.headers);
+	for (uint32_t i = 0; i < list.count; i++)
+		array_put_string(w, list.items[i]);
+	key_list_fini(&list);
 	table_end(w, keys);
 }
 
@@ -285,7 +239,6 @@ make_letter(const struct dying *dying, struct bytes *headers)
 	struct basic_properties properties = dying->properties;
 	size_t room = header_room(dying);
 	uint8_t *table = slab_alloc(room);
-	uint8_t *header = slab_alloc(room);
 	struct writer w = writer_of(table, room);
 	struct message *letter;
 	struct buf extension;
@@ -298,19 +251,17 @@ make_letter(const struct dying *dying, struct bytes *headers)
 	properties.headers = bytes_of(table, (size_t)(w.p - table));
 	properties.flags |= PROPERTY_headers;
 	properties.flags &= (uint16_t)~PROPERTY_expiration;
-	w = writer_of(header, room);
-	content_header_encode(&properties, m->body_size, &w);
-	assert(!w.bad);
-	letter = message_new_extended(settings->dead_exchange, key,
-				      bytes_of(header, (size_t)(w.p - header)), m->body_size,
-				      (m->flags & (MESSAGE_PERSISTENT | MESSAGE_HAS_CC)) |
-					      MESSAGE_HAS_DEATHS,
-				      buf_bytes(&extension));
+	letter = message_like(m,
+			      &(struct message_spec){
+				      .exchange = settings->dead_exchange,
+				      .key = key,
+				      .properties = &properties,
+				      .flags = (m->flags & (MESSAGE_PERSISTENT | MESSAGE_HAS_CC)) |
+					       MESSAGE_HAS_DEATHS,
+				      .extension = buf_bytes(&extension),
+			      });
 	buf_fini(&extension);
-	if (m->body_size != 0)
-		memcpy(message_body_room(letter), message_body(m).p, m->body_size);
 	slab_free(table, room);
-	slab_free(header, room);
 	well = properties_decode(&properties, message_properties(letter));
 	assert(well);
 	*headers = properties.headers;
@@ -365,13 +316,13 @@ route_letter(const struct dying *dying, struct exchange *exchange, struct messag
 	struct key_list keys = {NULL, 0};
 
 	if (queue_settings(dying->queue)->has_dead_key) {
-		add_key(&keys, message_key(letter));
+		key_list_add(&keys, message_key(letter));
 	} else {
-		each_key(dying, add_key, &keys);
-		add_bcc(dying, &keys);
+		key_list_add_known(&keys, dying->message, dying->properties.headers);
+		key_list_add_bcc(&keys, dying->message);
 	}
 	exchange_route(exchange, keys.items, keys.count, letter, route);
-	xfree(keys.items);
+	key_list_fini(&keys);
 }
 
 bool

@@ -184,6 +184,20 @@ void life_stop(struct queue *queue);
 /* The queue is being freed. */
 void queue_settings_end(struct queue *queue);
 
+/* ---- key_list.c: all keys by which a message is routed (amqp.md 7.4) ---- */
+
+struct key_list {
+	struct bytes *items; // owns the array, borrows the keys from messages
+	uint32_t count;
+};
+
+void key_list_add(struct key_list *list, struct bytes key);
+/* Its own key, and those of CC, which are in these headers of it: everybody may know them. */
+void key_list_add_known(struct key_list *list, const struct message *message, struct bytes headers);
+/* Those of BCC, which nobody is told. */
+void key_list_add_bcc(struct key_list *list, const struct message *message);
+void key_list_fini(struct key_list *list);
+
 /* ---- dead_letter.c ---- */
 
 /* Why a message did not get where it was to go (amqp.md 9.1). */

@@ -192,6 +192,27 @@ message_priority(const struct message *m)
 	return *p;
 }
 
+struct message *
+message_like(const struct message *m, const struct message_spec *spec)
+{
+	/* all but the headers is no longer than it was */
+	size_t room = m->header_size + spec->properties->headers.n + 64;
+	uint8_t *header = slab_alloc(room);
+	struct writer w = writer_of(header, room);
+	struct message *other;
+
+	assert(!(m->flags & MESSAGE_PAGED));
+	content_header_encode(spec->properties, m->body_size, &w);
+	assert(!w.bad);
+	other = message_new_extended(spec->exchange, spec->key,
+				     bytes_of(header, (size_t)(w.p - header)), m->body_size,
+				     spec->flags, spec->extension);
+	if (m->body_size != 0)
+		memcpy(message_body_room(other), message_body(m).p, m->body_size);
+	slab_free(header, room);
+	return other;
+}
+
 #define COUNT_HEADER BYTES("x-delivery-count")
 
 struct message *
@@ -199,7 +220,6 @@ message_with_count(const struct message *m, uint32_t count)
 {
 	size_t room = m->header_size + 64;
 	uint8_t *table = slab_alloc(room);
-	uint8_t *header = slab_alloc(room);
 	struct writer w = writer_of(table, room);
 	struct basic_properties properties;
 	struct field_iterator iterator;
@@ -216,15 +236,12 @@ message_with_count(const struct message *m, uint32_t count)
 	assert(!w.bad);
 	properties.headers = bytes_of(table, (size_t)(w.p - table));
 	properties.flags |= PROPERTY_headers;
-	w = writer_of(header, room);
-	content_header_encode(&properties, m->body_size, &w);
-	assert(!w.bad);
-	counted = message_new(message_exchange(m), message_key(m),
-			      bytes_of(header, (size_t)(w.p - header)), m->body_size, 0);
-	if (m->body_size != 0)
-		memcpy(message_body_room(counted), message_body(m).p, m->body_size);
+	counted = message_like(m, &(struct message_spec){
+					  .exchange = message_exchange(m),
+					  .key = message_key(m),
+					  .properties = &properties,
+				  });
 	slab_free(table, room);
-	slab_free(header, room);
 	return counted;
 }
 
