@@ -44,6 +44,7 @@ struct broker_options {
 };
 
 struct store;
+struct stored_times;
 struct queue_log;
 struct page_move;
 
@@ -79,13 +80,14 @@ struct broker {
 	struct list gated; // queues that may deliver once their gate is stable: struct queue.gated
 	struct list over;  // queues that may have too many messages: struct queue_life.over
 	bool trimming;	   // what is on that list is being seen to
-	uint64_t queue_count;	 // in all vhosts
-	uint64_t exchange_count; // in all vhosts, predeclared ones too
-	bool dispatching;	 // inside broker_dispatch(): no entry point may be called
-	bool recovering;	 // definitions and messages are being read back
-	struct store *store;	 // borrows; NULL: nothing is kept
-	unsigned alarms;	 // enum alarm, or-ed: whoever publishes must wait
-	uint64_t effect_lsn;	 // of the latest record; what answers a method sets it to 0 before
+	struct stored_times *times; // owns; what the store's index of deadlines gave
+	uint64_t queue_count;	    // in all vhosts
+	uint64_t exchange_count;    // in all vhosts, predeclared ones too
+	bool dispatching;	    // inside broker_dispatch(): no entry point may be called
+	bool recovering;	    // definitions and messages are being read back
+	struct store *store;	    // borrows; NULL: nothing is kept
+	unsigned alarms;	    // enum alarm, or-ed: whoever publishes must wait
+	uint64_t effect_lsn; // of the latest record; what answers a method sets it to 0 before
 	/* how many references of each message record above `stable` are not settled yet, or are dead letters
 	 * now, by lsn & (unsettled_room - 1): broker_is_done() */
 	uint32_t *unsettled;	   // owns
@@ -202,20 +204,21 @@ struct exchange {
 	struct map_node node;		  // in vhost->exchanges
 	struct bytes name;		  // owns
 	struct vhost *vhost;		  // borrows for good
-	const struct exchange_type *type; // static
+	const struct exchange_type *type; // static; how it routes
 	bool durable;			  // survives a restart
 	bool auto_delete;		  // goes with the last binding of which it is the source
 	bool internal;			  // takes no publish from clients
 	bool predeclared;		  // "", amq.*: cannot be deleted
-	struct bytes arguments;		  // owns; a field table as declared
-	struct bytes alternate;		  // owns; name of the alternate exchange, n = 0 when none
-	struct list bindings_out;	  // as source: struct binding.of_source; owns
-	struct list bindings_in;	  // as destination: struct binding.of_destination
-	struct map keys;		  // direct: struct direct_key by binding key
-	struct topic_trie *trie;	  // topic: owns; NULL while there is no binding
-	struct binding_array *sorted;	  // x-random, x-modulus-hash: owns; NULL as above
-	struct hash_members *members;	  // x-consistent-hash: owns
-	struct history *history;	  // x-recent-history: owns
+	bool delayed; // x-delayed-message: routes as its type does, and may hold messages back first
+	struct bytes arguments;	      // owns; a field table as declared
+	struct bytes alternate;	      // owns; name of the alternate exchange, n = 0 when none
+	struct list bindings_out;     // as source: struct binding.of_source; owns
+	struct list bindings_in;      // as destination: struct binding.of_destination
+	struct map keys;	      // direct: struct direct_key by binding key
+	struct topic_trie *trie;      // topic: owns; NULL while there is no binding
+	struct binding_array *sorted; // x-random, x-modulus-hash: owns; NULL as above
+	struct hash_members *members; // x-consistent-hash: owns
+	struct history *history;      // x-recent-history: owns
 	struct deduplication *deduplication; // owns; what it knows of its messages; NULL: nothing
 	struct route_cache *cache;	     // topic: routing key to queues; owns; NULL until used
 	uint64_t mark;	       // == broker->route_mark: visited by the present routing
@@ -359,6 +362,7 @@ struct queue_life {
 	struct list parts;	 // of this queue: struct queue_part.of_owner; owns
 	struct queue_levels
 		*levels; // owns; of a queue with QUEUE_PRIORITIES; NULL: there is but level 0
+	struct waiting_room *room; // owns; of a queue with QUEUE_WAITING; NULL: it is no such
 };
 
 /* What part of something a queue is: it is in no table of its vhost, and nobody but its owner knows of it
@@ -387,6 +391,7 @@ struct dying_list;   // what of it must be read to die
 struct queue_expiry; // when it is deleted unless it is used
 struct queue_groups; // whose keys are with whom
 struct queue_levels; // which levels of priority there are
+struct waiting_room; // where messages wait for their time
 
 /* What is in force for a queue: its arguments and policies, as queue_settings.c joins them. UINT64_MAX: no
  * limit. */
@@ -426,7 +431,8 @@ enum queue_flag {
 	QUEUE_LEVEL = 16384,	       // and that part is a level of priority
 	QUEUE_PRIORITIES = 32768,      // it is level 0 of one with levels of priority
 	QUEUE_DEDUPLICATES = 65536, // what comes is asked for whether it is known (deduplication.h)
-	QUEUE_HOLDS_KEYS = 131072   // a message that leaves it gives a key up
+	QUEUE_HOLDS_KEYS = 131072,  // a message that leaves it gives a key up
+	QUEUE_WAITING = 262144	    // a waiting room: its messages are not ready before a time
 };
 
 struct paging;

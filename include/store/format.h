@@ -198,7 +198,8 @@ enum ack_reason {
 	ACK_MAXLEN = 3,
 	ACK_DEAD_LETTERED = 4,
 	ACK_PURGED = 5,
-	ACK_REASON_END = 6
+	ACK_MOVED = 6, // its time came: what went on has a record of its own
+	ACK_REASON_END = 7
 };
 
 /* QUEUE: u64 queue id, u64 enum queue_state_flag. */

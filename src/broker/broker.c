@@ -8,6 +8,7 @@
 #include "broker/user.h"
 #include "broker/vhost.h"
 #include "internal.h"
+#include "waiting.h"
 
 struct broker_options
 broker_options_default(void)
@@ -46,6 +47,7 @@ broker_new(struct deadlines *deadlines, const struct broker_options *options)
 	list_init(&broker->dying);
 	list_init(&broker->pageable);
 	broker->page_again.run = page_out_again;
+	broker->times = stored_times_new();
 	pool_init(&broker->consumers_pool, sizeof(struct consumer));
 	return broker;
 }
@@ -74,6 +76,7 @@ broker_free(struct broker **broker)
 	assert(list_empty(&b->over));
 	assert(list_empty(&b->deduplicating));
 	assert(list_empty(&b->pageable));
+	stored_times_free(&b->times);
 	map_fini(&b->vhosts);
 	map_fini(&b->users);
 	pool_fini(&b->consumers_pool);

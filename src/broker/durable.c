@@ -120,7 +120,7 @@ describe_exchange(const struct exchange *exchange)
 		.kind = DEFINITION_EXCHANGE,
 		.vhost = exchange->vhost->name,
 		.name = exchange->name,
-		.type = exchange->type->name,
+		.type = bytes_str(exchange_type_name(exchange)),
 		.flags = (exchange->auto_delete ? DEFINITION_AUTO_DELETE : 0) |
 			 (exchange->internal ? DEFINITION_INTERNAL : 0),
 		.arguments = exchange->arguments,

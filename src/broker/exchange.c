@@ -17,12 +17,14 @@
 #include "wire/field.h"
 
 #define ALTERNATE BYTES("alternate-exchange")
+#define DELAYED_TYPE BYTES("x-delayed-type")
 
 /* The default exchange's type is not declared by name. */
 static const struct exchange_type *const types[] = {
-	&exchange_type_direct, &exchange_type_fanout,	       &exchange_type_headers,
-	&exchange_type_topic,  &exchange_type_consistent_hash, &exchange_type_modulus_hash,
-	&exchange_type_random, &exchange_type_recent_history,  &exchange_type_deduplication,
+	&exchange_type_direct,	&exchange_type_fanout,		&exchange_type_headers,
+	&exchange_type_topic,	&exchange_type_consistent_hash, &exchange_type_modulus_hash,
+	&exchange_type_random,	&exchange_type_recent_history,	&exchange_type_deduplication,
+	&exchange_type_delayed,
 };
 
 static const struct exchange_type *
@@ -33,6 +35,27 @@ type_find(struct bytes name)
 			return types[i];
 	}
 	return NULL;
+}
+
+/* How an exchange of this known type routes; NULL: its arguments should say it and do not. */
+static const struct exchange_type *
+routing_type(struct bytes name, struct bytes arguments)
+{
+	const struct exchange_type *type = type_find(name);
+	struct field field;
+
+	if (type != &exchange_type_delayed)
+		return type;
+	if (!table_find(arguments, DELAYED_TYPE, &field) || field.class != FIELD_STRING)
+		return NULL;
+	type = type_find(field.bytes);
+	return type == &exchange_type_delayed ? NULL : type;
+}
+
+static bool
+is_delayed(struct bytes type)
+{
+	return bytes_equal(type, exchange_type_delayed.name);
 }
 
 struct exchange *
@@ -91,10 +114,12 @@ check_type(const struct exchange *exchange, struct bytes received)
 	char received_room[UINT8_MAX + 3];
 	char current_room[UINT8_MAX + 3];
 
-	if (bytes_equal(received, exchange->type->name))
+	struct bytes current = bytes_str(exchange_type_name(exchange));
+
+	if (bytes_equal(received, current))
 		return NULL;
 	return refuse_difference(exchange, "type", type_shown(received, received_room),
-				 type_shown(exchange->type->name, current_room));
+				 type_shown(current, current_room));
 }
 
 static const struct reply *
@@ -140,20 +165,26 @@ exchange_check_equivalent(const struct exchange *exchange, const struct exchange
 const struct reply *
 exchange_check_arguments(const struct vhost *vhost, const struct exchange_spec *spec)
 {
-	const struct exchange_type *type = type_find(spec->type);
+	const struct exchange_type *type = routing_type(spec->type, spec->arguments);
+	struct exchange_spec routing = *spec;
 	const struct reply *refusal;
 	struct field field;
 
-	assert(type != NULL);
+	assert(type_find(spec->type) != NULL);
 	if (table_find(spec->arguments, ALTERNATE, &field) && field.type != 'S')
 		return refuse(PRECONDITION_FAILED,
 			      "invalid type '%s' for arg 'alternate-exchange' in exchange '%.*s' "
 			      "in vhost '%.*s'",
 			      field_type_name(field.type), BYTES_ARGS(spec->name),
 			      BYTES_ARGS(vhost->name));
-	refusal = deduplication_check(vhost, spec);
+	if (type == NULL)
+		return refuse(PRECONDITION_FAILED,
+			      "Invalid argument, 'x-delayed-type' must be an existing exchange "
+			      "type");
+	routing.type = type->name;
+	refusal = deduplication_check(vhost, &routing);
 	if (refusal == NULL && type->check_arguments != NULL)
-		refusal = type->check_arguments(spec);
+		refusal = type->check_arguments(&routing);
 	return refusal;
 }
 
@@ -210,7 +241,9 @@ exchange_make(struct vhost *vhost, const struct exchange_spec *spec)
 	*exchange = (struct exchange){
 		.name = bytes_dup(spec->name),
 		.vhost = vhost,
-		.type = is_default ? &exchange_type_default : type_find(spec->type),
+		.type = is_default ? &exchange_type_default
+				   : routing_type(spec->type, spec->arguments),
+		.delayed = is_delayed(spec->type),
 		.durable = spec->durable,
 		.auto_delete = spec->auto_delete,
 		.internal = spec->internal,
@@ -323,13 +356,16 @@ exchange_delete(struct exchange *exchange)
 const char *
 exchange_type_name(const struct exchange *exchange)
 {
-	return (const char *)exchange->type->name.p;
+	const struct exchange_type *type =
+		exchange->delayed ? &exchange_type_delayed : exchange->type;
+
+	return (const char *)type->name.p;
 }
 
 bool
 exchange_is_topic(const struct exchange *exchange)
 {
-	return exchange->type == &exchange_type_topic;
+	return exchange->type == &exchange_type_topic && !exchange->delayed;
 }
 
 void

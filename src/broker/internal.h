@@ -225,6 +225,8 @@ struct publish_result limits_publish(struct broker *broker, const struct route *
 void limits_enforce(struct queue *queue);
 /* queue_life.trim. */
 void limits_on_deadline(struct deadline *deadline, uint64_t now_ms);
+/* Gives the queue a message that had its turn there: it is not refused, though others may go for it. */
+void queue_return(struct queue *queue, struct message *message);
 /* Gives the message to each queue of the route, whatever their limits. */
 struct publish_result queue_publish_admitted(struct broker *broker, const struct route *route,
 					     struct message *message);
@@ -353,6 +355,14 @@ void page_check(const struct queue *queue);
 /* Appends a persistent message for the durable queues of the route, which must get it next, and notes its
  * record in it. Returns the lsn behind which it is safe; 0 when no queue is durable. */
 uint64_t queue_store(struct broker *broker, const struct route *route, struct message *message);
+struct stored_place;
+/* The same for a durable waiting room, which is the route: the record says when the message is ready, in ms since
+ * 1970. place gets where it is. */
+uint64_t queue_store_waiting(struct broker *broker, const struct route *route,
+			     struct message *message, uint64_t due_ms, struct stored_place *place);
+/* A message of the cold part, at hand or not, is settled for good. */
+void queue_settle_cold(struct queue *queue, uint64_t qseq, const struct stored_place *place,
+		       enum ack_reason reason);
 /* Gives back the room that a burst needed, once its records are stable. */
 void unsettled_trim(struct broker *broker);
 /* The entry of a queue with QUEUE_STORED or QUEUE_HOLDS_KEYS is settled for good. */

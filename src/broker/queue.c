@@ -11,6 +11,7 @@
 #include "keys.h"
 #include "store/store.h"
 #include "util/owned.h"
+#include "waiting.h"
 
 struct queue *
 queue_find(const struct vhost *vhost, struct bytes name)
@@ -156,7 +157,10 @@ queue_end(struct queue *q)
 	assert(!(q->flags & QUEUE_DELETED));
 	q->flags |= QUEUE_DELETED;
 	life_stop(q);
+	if (q->flags & QUEUE_WAITING)
+		waiting_room_end(q);
 	if (q->log != NULL) {
+		stored_times_forget(q->vhost->broker, q->log);
 		durable_queue_gone(q);
 		store_queue_drop(q->vhost->broker->store, &q->log);
 	}
@@ -281,6 +285,7 @@ queue_check(const struct queue *q)
 		priority = consumer->priority;
 	}
 	single_active_check(q);
+	waiting_room_check(q);
 	if (q->life != NULL) {
 		parts_check(&q->life->parts, q, NULL);
 		keys_check(q->life->deduplication);

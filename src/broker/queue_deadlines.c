@@ -14,11 +14,13 @@
 #include "broker/message.h"
 #include "internal.h"
 #include "store/store.h"
+#include "waiting.h"
 
 /* So many are taken in one go, then others have their turn. */
 #define TAKE_MAX 1000
-/* After how long to look again while the disk is behind. */
+/* After how long to look again while the disk is behind; when at the latest. */
 #define FULL_MS 2
+#define LOOK_MS 60000
 /* What there may be to be read before no more is asked for; what of a queue is read at once, but for its first
  * one; how many queues are read at once. */
 #define DYING_MAX 4096
@@ -49,7 +51,7 @@ static void
 arm(struct broker *broker)
 {
 	bool has_room = broker->dying_count < DYING_MAX;
-	uint64_t wall_ms = has_room ? store_next_deadline(broker->store) : UINT64_MAX;
+	uint64_t wall_ms = stored_times_next_ms(broker, has_room);
 	uint64_t wait_ms;
 
 	if (!list_empty(&broker->dying) && broker->dying_reads < READS)
@@ -58,7 +60,9 @@ arm(struct broker *broker)
 		deadline_clear(broker->deadlines, &broker->stored_due);
 		return;
 	}
+	/* it is looked again at the latest when the wall clock may have been set */
 	wait_ms = wall_ms <= broker->now.wall_ms ? 0 : wall_ms - broker->now.wall_ms;
+	wait_ms = min_u64(wait_ms, LOOK_MS);
 	deadline_set(broker->deadlines, &broker->stored_due, broker->now.monotonic_ms + wait_ms);
 }
 
@@ -187,6 +191,11 @@ broker_read_this(struct broker *broker, struct queue_log *log, uint64_t qseq,
 
 	(void)redelivered;
 	assert(q != NULL);
+	if (q->flags & QUEUE_WAITING) {
+		waiting_room_read(q, qseq, message);
+		message_unref(message);
+		return;
+	}
 	sent = dead_letter_send(q, message, DEATH_EXPIRED);
 	broker->effect_lsn = store_ack_cold(broker->store, log, qseq, &place,
 					    sent ? ACK_DEAD_LETTERED : ACK_EXPIRED);
@@ -199,6 +208,10 @@ broker_read_these_end(struct broker *broker, struct queue_log *log)
 	struct queue *q = log->owner;
 	struct dying_list *list = q->life->dying;
 
+	if (q->flags & QUEUE_WAITING) {
+		waiting_room_read_end(q);
+		return;
+	}
 	assert(list != NULL);
 	assert(list->asked > 0);
 	/* what did not come is at hand, where it was seen to be late, or cannot be read */
@@ -255,7 +268,7 @@ static void
 take(struct broker *broker)
 {
 	struct store_deadline items[TAKE_MAX];
-	uint32_t n = store_take_deadlines(broker->store, broker->now.wall_ms, items, TAKE_MAX);
+	uint32_t n = stored_times_take(broker, items, TAKE_MAX);
 
 	if (n > 1)
 		qsort(items, n, sizeof(*items), by_queue);
@@ -283,6 +296,8 @@ deadlines_on_due(struct deadline *deadline, uint64_t now_ms)
 	}
 	if (broker->dying_count < DYING_MAX)
 		take(broker);
+	else
+		stored_times_feed(broker);
 	read_waiting(broker);
 	arm(broker);
 }

@@ -8,6 +8,8 @@
 #include "keys.h"
 #include "store/store.h"
 
+#include "waiting.h"
+
 /* A consumer that took nothing for this long does not hold publishers back. */
 #define TAKING_MS 200
 /* Messages ready at which publishers to a queue with a log yield, and at which they go on: a window and what one
@@ -123,10 +125,18 @@ flags_of(const struct route *route)
 	return flags;
 }
 
+/* What of a queue asks for more than a new entry. */
+#define QUEUE_PUBLISH_CARE \
+	(QUEUE_LIMITED | QUEUE_TTL | QUEUE_DEDUPLICATES | QUEUE_PRIORITIES | QUEUE_WAITING)
+
 static NEVER_INLINE struct publish_result
 publish_with_care(struct broker *broker, const struct route *route, struct message *message,
 		  unsigned flags)
 {
+	if (flags & QUEUE_WAITING) {
+		message->time_ms = 0; // it may be published to queues yet
+		return waiting_room_publish(broker, route, message);
+	}
 	if ((flags & (QUEUE_LIMITED | QUEUE_TTL | QUEUE_DEDUPLICATES)) ||
 	    (message->flags & MESSAGE_HAS_EXPIRATION) || route->mark_count > 0)
 		return limits_publish(broker, route, message);
@@ -145,8 +155,7 @@ queue_publish(struct broker *broker, const struct route *route, struct message *
 		return publish_again(broker, route, message);
 	message->time_ms = broker->now.wall_ms;
 	flags = flags_of(route);
-	if (unlikely((flags &
-		      (QUEUE_LIMITED | QUEUE_TTL | QUEUE_DEDUPLICATES | QUEUE_PRIORITIES)) != 0 ||
+	if (unlikely((flags & QUEUE_PUBLISH_CARE) != 0 ||
 		     (message->flags & MESSAGE_HAS_EXPIRATION) || route->mark_count > 0))
 		return publish_with_care(broker, route, message, flags);
 	return publish(broker, route, message);

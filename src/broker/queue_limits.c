@@ -173,6 +173,17 @@ look_at(struct queue *q, const struct message *message)
 		limits_enforce(q);
 }
 
+void
+queue_return(struct queue *q, struct message *message)
+{
+	struct broker *broker = q->vhost->broker;
+	struct route route = {.queues = &q, .count = 1};
+
+	message->time_ms = broker->now.wall_ms;
+	queue_publish_admitted(broker, &route, message);
+	look_at(q, message);
+}
+
 /* Who publishes what some queue refused may do so again: no exchange on the way remembers it. */
 static struct publish_result
 publish_to(struct broker *broker, const struct route *route, struct verdict *verdict,

@@ -61,5 +61,10 @@ struct page_move *page_move_new(struct queue *queue);
 void page_move_add(struct page_move *move, const struct entry *entry, struct page_item item);
 void page_move_free(struct page_move *move);
 
+/* Whether its body is worth a place in a page file, and has none. */
+bool page_may_take(const struct message *message);
+/* Takes such a message, which has no stub either, into a job that is to write it; false: it does not fit any more. */
+bool page_take(struct page_move *move, const struct entry *entry);
+
 /* Puts another message in the place of the entry's; takes the reference over. */
 void page_swap(struct queue *queue, struct entry *entry, struct message *message);

@@ -5,6 +5,7 @@
  * entry is settled, and the queue goes on.
  */
 #include "queue_page.h"
+#include "waiting.h"
 
 /* What part of a window is read for basic.get alone. */
 #define GET_PART 16
@@ -121,6 +122,11 @@ broker_paged_in(struct broker *broker, void *owner)
 	struct walk walk = walk_begin(q);
 
 	assert_not_dispatching(broker);
+	if (q->flags & QUEUE_WAITING) {
+		waiting_paged_in(move);
+		page_move_free(move);
+		return;
+	}
 	q->paging->reading = false;
 	q->paging->look_from = 0;
 	for (uint32_t i = 0; i < move->count; i++) {

@@ -10,6 +10,7 @@
  */
 #include "queue_page.h"
 #include "util/log.h"
+#include "waiting.h"
 
 #include "broker/alarms.h"
 
@@ -45,6 +46,8 @@ may_have_more(const struct queue *q)
 {
 	uint32_t late;
 
+	if (q->flags & QUEUE_WAITING)
+		return waiting_may_page(q);
 	(void)late_entries(q, &late);
 	if (late == 0 && q->ready_count <= QUEUE_WINDOW_COUNT &&
 	    q->ready_bytes <= QUEUE_WINDOW_OCTETS)
@@ -62,7 +65,7 @@ choose(struct broker *broker)
 		struct queue *q = list_first(&broker->pageable, struct queue, pageable);
 
 		list_remove(&broker->pageable, &q->pageable);
-		if (last_qseq(q) == 0)
+		if (last_qseq(q) == 0 && !((q->flags & QUEUE_WAITING) && may_have_more(q)))
 			continue; // it comes again when it grows
 		list_append(&broker->pageable, &q->pageable);
 		if (may_have_more(q) && (coldest == NULL || q->taken_ms < coldest->taken_ms))
@@ -114,24 +117,36 @@ behind_head(struct queue *q, uint64_t qseq)
 	return QSEQ_MAX + 1;
 }
 
-/* Takes the entry's message, if it is one to take; false: it does not fit any more. */
-static bool
-take(struct page_move *move, struct entry *entry)
+bool
+page_may_take(const struct message *m)
 {
-	struct queue *q = move->queue;
-	struct message *m = entry->message;
+	return m->body_size >= BODY_MIN && !(m->flags & MESSAGE_PAGED);
+}
 
-	if (m->body_size < BODY_MIN || (m->flags & (MESSAGE_PAGED | MESSAGE_HAS_EXPIRATION)) ||
-	    (q->log != NULL && message_is_stored(m)))
-		return true;
-	if (m->flags & MESSAGE_HAS_STUB) {
-		page_swap(q, entry, message_ref(m->stub));
-		return true;
-	}
+bool
+page_take(struct page_move *move, const struct entry *entry)
+{
+	const struct message *m = entry->message;
+
 	if (move->count == PAGE_MOVE_COUNT ||
 	    (move->count > 0 && move->octets + m->body_size > JOB_OCTETS))
 		return false;
 	page_move_add(move, entry, (struct page_item){.body = message_body(m)});
+	return true;
+}
+
+/* Takes the entry's message, if it is one to take; false: it does not fit any more. */
+static bool
+take(struct page_move *move, struct entry *entry)
+{
+	struct message *m = entry->message;
+
+	if (!page_may_take(m) || (m->flags & MESSAGE_HAS_EXPIRATION) ||
+	    (move->queue->log != NULL && message_is_stored(m)))
+		return true;
+	if (!(m->flags & MESSAGE_HAS_STUB))
+		return page_take(move, entry);
+	page_swap(move->queue, entry, message_ref(m->stub));
 	return true;
 }
 
@@ -191,7 +206,10 @@ broker_look_for_pages(struct broker *broker)
 		return;
 	}
 	move = page_move_new(q);
-	collect(move);
+	if (q->flags & QUEUE_WAITING)
+		waiting_page_collect(move);
+	else
+		collect(move);
 	if (move->count > 0 && store_page_out(broker->store, move->items, move->count, move)) {
 		broker->paging_out = move;
 		return;
@@ -207,13 +225,18 @@ broker_look_for_pages(struct broker *broker)
 static void
 give_up(struct broker *broker, const struct page_move *move, int error)
 {
-	struct paging *paging = paging_of(move->queue);
+	struct paging *paging;
 
 	if (broker->page_retry_ms == 0)
 		log_warn("transient messages stay in memory: page/ cannot be written: %s",
 			 strerror(-error));
 	broker->page_retry_ms = broker->now.monotonic_ms + RETRY_MS;
 	look_again(broker, RETRY_MS);
+	if (move->queue->flags & QUEUE_WAITING) {
+		waiting_page_again(move->queue);
+		return;
+	}
+	paging = paging_of(move->queue);
 	paging->looked = min_u64(paging->looked, entry_qseq(&move->entries[0]) - 1);
 	paging->next = paging->sent;
 }
@@ -237,15 +260,31 @@ make_stub(struct message *m, struct page_place place)
 	return stub;
 }
 
+/* Puts the stub in the place of the message, if the entry is still there. */
+static void
+put_stub(struct walk *walk, const struct entry *sent, struct message *stub)
+{
+	struct entry *entry;
+
+	walk_seek(walk, entry_qseq(sent));
+	entry = walk_entry(walk);
+	if (entry == NULL || entry_qseq(entry) != entry_qseq(sent))
+		return;
+	assert(entry->message == sent->message);
+	page_swap(walk->queue, entry, message_ref(stub));
+}
+
 void
 broker_paged_out(struct broker *broker, void *owner, int error)
 {
 	struct page_move *move = owner;
 	struct queue *q = move->queue;
-	struct walk walk = walk_from(q, &paging_of(q)->sent);
+	struct walk walk = {0};
 
 	assert_not_dispatching(broker);
 	assert(broker->paging_out == move);
+	if (!(q->flags & QUEUE_WAITING))
+		walk = walk_from(q, &paging_of(q)->sent);
 	broker->paging_out = NULL;
 	if (error == 0)
 		broker->page_retry_ms = 0;
@@ -254,15 +293,12 @@ broker_paged_out(struct broker *broker, void *owner, int error)
 	for (uint32_t i = 0; i < move->count && error == 0; i++) {
 		struct message *m = move->entries[i].message;
 		struct message *stub = make_stub(m, move->items[i].place);
-		struct entry *entry;
 
 		/* it may have been handed out or dropped meanwhile; then the place goes with the stub */
-		walk_seek(&walk, entry_qseq(&move->entries[i]));
-		entry = walk_entry(&walk);
-		if (entry != NULL && entry_qseq(entry) == entry_qseq(&move->entries[i])) {
-			assert(entry->message == m);
-			page_swap(q, entry, message_ref(stub));
-		}
+		if (q->flags & QUEUE_WAITING)
+			waiting_paged_out(q, &move->entries[i], stub);
+		else
+			put_stub(&walk, &move->entries[i], stub);
 		message_unref(stub);
 	}
 	page_move_free(move);

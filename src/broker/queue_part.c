@@ -11,6 +11,7 @@
  */
 #include "broker/durable.h"
 #include "internal.h"
+#include "waiting.h"
 
 static const struct list *
 parts_of(struct part_owner owner)
@@ -91,6 +92,8 @@ part_create(struct part_owner owner, uint32_t number)
 		life_need(owner.queue);
 	list_append(owner.queue != NULL ? &owner.queue->life->parts : &owner.exchange->parts,
 		    &part->of_owner);
+	if (number == PART_ROOM)
+		waiting_room_begin(q);
 	durable_queue_made(q);
 	if (owner.queue != NULL && number < PART_LEVELS) {
 		q->flags |= QUEUE_LEVEL;

@@ -92,14 +92,17 @@ store_keys(struct broker *broker, const struct route *route, uint64_t lsn)
 	return stored.outlast ? stored.lsn : lsn;
 }
 
-uint64_t
-queue_store(struct broker *broker, const struct route *route, struct message *message)
+/* due_ms: when it is ready; then the route is a waiting room alone, where nothing expires. 0: it is. */
+static uint64_t
+append(struct broker *broker, const struct route *route, struct message *message, uint64_t due_ms)
 {
 	struct message_record record = {
 		.time_ms = message->time_ms,
-		.expiry_ms =
-			message->flags & MESSAGE_HAS_EXPIRATION ? message_deadline(message) : 0,
+		.expiry_ms = (message->flags & MESSAGE_HAS_EXPIRATION) && due_ms == 0
+				     ? message_deadline(message)
+				     : 0,
 		.ref_count = count_durable(route),
+		.time_count = due_ms != 0,
 		.flags = (message->flags & MESSAGE_HAS_CC ? MESSAGE_CC : 0) |
 			 (message->flags & MESSAGE_HAS_DEATHS ? MESSAGE_DEATHS : 0),
 		.exchange = message_exchange(message),
@@ -119,7 +122,7 @@ queue_store(struct broker *broker, const struct route *route, struct message *me
 
 		if (q->log == NULL)
 			continue;
-		store_add_ref(broker->store, q->log, p, q->next_qseq, message->body_size, 0);
+		store_add_ref(broker->store, q->log, p, q->next_qseq, message->body_size, due_ms);
 		p += MESSAGE_REF_SIZE;
 	}
 	message->stored = lsn << 16 | min_u64(record.ref_count, UINT16_MAX);
@@ -128,6 +131,12 @@ queue_store(struct broker *broker, const struct route *route, struct message *me
 	if (unlikely(route->mark_count > 0))
 		lsn = store_keys(broker, route, lsn);
 	return lsn;
+}
+
+uint64_t
+queue_store(struct broker *broker, const struct route *route, struct message *message)
+{
+	return append(broker, route, message, 0);
 }
 
 /* Octets of the message's record for so many queues. */
@@ -151,6 +160,35 @@ share(const struct message *m)
 	return store_share(record_octets(m, refs), refs);
 }
 
+uint64_t
+queue_store_waiting(struct broker *broker, const struct route *route, struct message *message,
+		    uint64_t due_ms, struct stored_place *place)
+{
+	uint64_t lsn = append(broker, route, message, due_ms);
+
+	assert(route->count == 1);
+	assert(due_ms > 0);
+	*place = (struct stored_place){
+		.lsn = message_lsn(message),
+		.share = store_share(record_octets(message, 1) + sizeof(due_ms), 1),
+		.body_size = message->body_size,
+	};
+	return lsn;
+}
+
+void
+queue_settle_cold(struct queue *q, uint64_t qseq, const struct stored_place *place,
+		  enum ack_reason reason)
+{
+	struct broker *broker = q->vhost->broker;
+
+	if (broker->store == NULL)
+		return; // the broker ends, and the store has everything
+	broker->effect_lsn = store_ack_cold(broker->store, q->log, qseq, place, reason);
+	if (queue_message_count(q) == q->ready_count)
+		q->flags &= ~(unsigned)QUEUE_COLD;
+}
+
 void
 queue_settle_stored(struct queue *q, const struct entry *entry, enum ack_reason reason)
 {
@@ -168,8 +206,8 @@ queue_settle_stored(struct queue *q, const struct entry *entry, enum ack_reason 
 			qseq_set_add(&q->log->settled, entry_qseq(entry), 1);
 		return;
 	}
-	/* a dead letter is as safe as its own record, which is behind the message's */
-	if (reason != ACK_DEAD_LETTERED)
+	/* what went on is as safe as its own record, which is behind the message's */
+	if (reason != ACK_DEAD_LETTERED && reason != ACK_MOVED)
 		unsettled_take(broker, message_lsn(m));
 	if (q->log == NULL)
 		store_release(broker->store, message_lsn(m), share(m));
@@ -248,8 +286,13 @@ uint64_t
 broker_unit_share(const struct route *route, const struct message *message)
 {
 	uint32_t refs = count_durable(route);
+	uint32_t rooms = 0;
 
 	if (refs == 0 || !(message->flags & MESSAGE_PERSISTENT))
 		return 0;
-	return record_octets(message, refs) + keys_octets(route);
+	for (uint32_t i = 0; i < route->count; i++)
+		rooms += (route->queues[i]->flags & QUEUE_WAITING) != 0;
+	/* each waiting room has a record of its own */
+	return record_octets(message, refs) + rooms * record_octets(message, 1) +
+	       keys_octets(route);
 }

@@ -52,6 +52,8 @@ visit(struct routing *routing, struct exchange *exchange)
 	routing->found = false;
 	if (unlikely(exchange->deduplication != NULL) && !keys_admit(exchange, routing))
 		return;
+	if (unlikely(exchange->delayed) && delayed_holds_back(exchange, routing))
+		return;
 	for (uint32_t i = 0; i < count; i++) {
 		routing->key = routing->keys[i];
 		exchange->type->route(exchange, routing);

@@ -57,6 +57,12 @@ extern const struct exchange_type exchange_type_modulus_hash;
 extern const struct exchange_type exchange_type_random;
 extern const struct exchange_type exchange_type_recent_history;
 extern const struct exchange_type exchange_type_deduplication;
+/* Its name alone: such an exchange has the type that its arguments name (struct exchange.delayed). */
+extern const struct exchange_type exchange_type_delayed;
+
+/* An exchange with struct exchange.delayed is visited: whether it holds the message back, and so leads nowhere
+ * else. */
+bool delayed_holds_back(struct exchange *exchange, struct routing *routing);
 
 /* What a binding of a headers exchange asks for (x-match): struct binding.match. */
 enum headers_match {

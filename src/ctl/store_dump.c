@@ -32,6 +32,7 @@ static const char *const reason_names[ACK_REASON_END] = {
 	[ACK_CONSUMED] = "consumed", [ACK_REJECTED] = "rejected",
 	[ACK_EXPIRED] = "expired",   [ACK_MAXLEN] = "maxlen",
 	[ACK_PURGED] = "purged",     [ACK_DEAD_LETTERED] = "dead_lettered",
+	[ACK_MOVED] = "moved",
 };
 
 static const char *

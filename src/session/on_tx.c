@@ -128,7 +128,9 @@ commit_publish(struct channel *channel, struct tx_publish *publish)
 		struct queue *queue = publish->queues[i];
 
 		if (queue->flags & QUEUE_DELETED)
-			queue = queue_find(channel_vhost(channel), queue->name);
+			queue = queue->flags & QUEUE_PART
+					? NULL
+					: queue_find(channel_vhost(channel), queue->name);
 		if (queue != NULL)
 			queues[route.count++] = queue;
 	}

@@ -109,7 +109,7 @@ settle_some(unsigned one_in, bool others)
 		for (uint32_t n = 0; n < f.ledger.messages[i].ref_count; n++)
 			if (f.ledger.messages[i].refs[n].settled == 0 &&
 			    (i % one_in == 0) != others)
-				store_fixture_ack_cold(&f, i, n, ACK_CONSUMED);
+				store_fixture_ack_cold(&f, i, n, ACK_MOVED);
 }
 
 START_TEST(test_pages_have_all_of_it)
