@@ -11,6 +11,9 @@
  *
  * All of these must be 0. What was not confirmed, or not persistent, may be lost. An acknowledgement may be
  * lost in a kill: then the message comes again, marked.
+ *
+ * With --delay messages come in no order. What a kill may undo is also that a message went on when its time had come:
+ * then it waits again, and comes once more, as new, on a later connection.
  */
 #include "crash/ledger.h"
 
@@ -131,12 +134,13 @@ note_delivery(const struct entry *entry, struct message *message, unsigned queue
 	received++;
 	if (!journey->connection) {
 		uint64_t *last = &publishers[entry->publisher].last_first[queue];
-		if (entry->number < *last)
+		if (entry->number < *last && !options.delay)
 			complain(DISORDERED, entry->publisher, entry->number, queue);
 		*last = entry->number + 1;
 	} else {
 		duplicates++;
-		if (!entry->redelivered && !(message->twice && came_before_the_end()))
+		if (!entry->redelivered && !(message->twice && came_before_the_end()) &&
+		    (!options.delay || journey->connection == entry->connection))
 			complain(AS_NEW, entry->publisher, entry->number, queue);
 		if (journey->connection == entry->connection && !journey->given_back)
 			complain(AGAIN, entry->publisher, entry->number, queue);

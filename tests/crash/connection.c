@@ -206,8 +206,12 @@ declare_run(void)
 
 	if (!conn)
 		return EXIT_FAILURE;
-	amqp_exchange_declare(conn, 1, amqp_cstring_bytes(EXCHANGE), amqp_cstring_bytes("topic"), 0,
-			      1, 0, 0, exchange_arguments());
+	if (options.delay)
+		declare_delayed(conn);
+	else
+		amqp_exchange_declare(conn, 1, amqp_cstring_bytes(EXCHANGE),
+				      amqp_cstring_bytes("topic"), 0, 1, 0, 0,
+				      exchange_arguments());
 	bool well = went_well(conn, "exchange.declare");
 	for (unsigned queue = 0; well && queue < QUEUES; queue++) {
 		queue_name(name, queue);

@@ -139,6 +139,8 @@ take(const amqp_envelope_t *envelope)
 		fault("a body that nobody has sent, %zu octets", envelope->message.body.len);
 	if (options.life && options.id == DEAD_QUEUE)
 		delivery.queues = (uint8_t)(1 << died_in(&envelope->message.properties));
+	if (options.delay)
+		look_at_delay(&envelope->message.properties);
 	if (consumer.open_count == PREFETCH)
 		fault("more than %d deliveries at once", PREFETCH);
 	note(ENTRY_RECEIVED, &delivery);

@@ -196,6 +196,36 @@ class duplicates:
                            lambda q=queue: os.path.exists(os.path.join(crew.dir, f"consumer-{q}")))
 
 
+class delays:
+    """Messages that are held back, thousands of them on the disk: each comes, at its time, once unless a kill undid it."""
+
+    DELAY_S, GRACE_S = 1.5, 2
+
+    @staticmethod
+    def limit_s(options):
+        return 180 + int(options.deaths * (options.longest + 6))
+
+    @classmethod
+    def run(cls, options, proofs):
+        chance, times = random.Random(options.seed + 3), kill_times(options)
+        victim = Victim(options.settings)
+        with victim, Crew(options, victim) as crew:
+            crew.common += ["--delay", str(int(1000 * cls.DELAY_S))]
+            crew.start_load(rate=options.rate)
+            kills = 0
+            while kills < options.deaths:
+                watch(crew, victim, next(times))
+                kills += kill_and_restart(crew, victim, chance)
+            watch(crew, victim, SETTLE_S)
+            crew.end(crew.of("publisher"))
+            time.sleep(cls.DELAY_S + cls.GRACE_S)
+            crew.end(crew.of("consumer"))
+            proofs.add("delays: every end of the broker was ours", victim.kills == kills,
+                       f"{kills} kills; {victim.times()}")
+            proofs.add_check(crew, "delays")
+            stop_and_look(crew, victim, proofs, "delays")
+
+
 class transactions:
     """All or nothing: three queues and an acknowledgement, beside a load that shares the batches."""
 

@@ -202,13 +202,21 @@ static const struct role {
 };
 
 static const struct option long_options[] = {
-	{"dir", required_argument, NULL, 'd'},	       {"port", required_argument, NULL, 'p'},
-	{"id", required_argument, NULL, 'i'},	       {"window", required_argument, NULL, 'w'},
-	{"rate", required_argument, NULL, 'r'},	       {"size", required_argument, NULL, 's'},
-	{"large", required_argument, NULL, 'l'},       {"count", required_argument, NULL, 'c'},
-	{"seed", required_argument, NULL, 'S'},	       {"pid-file", required_argument, NULL, 'P'},
-	{"life", required_argument, NULL, 'L'},	       {"ttl", required_argument, NULL, 't'},
-	{"deduplicate", required_argument, NULL, 'D'}, {NULL, 0, NULL, 0},
+	{"dir", required_argument, NULL, 'd'},
+	{"port", required_argument, NULL, 'p'},
+	{"id", required_argument, NULL, 'i'},
+	{"window", required_argument, NULL, 'w'},
+	{"rate", required_argument, NULL, 'r'},
+	{"size", required_argument, NULL, 's'},
+	{"large", required_argument, NULL, 'l'},
+	{"count", required_argument, NULL, 'c'},
+	{"seed", required_argument, NULL, 'S'},
+	{"pid-file", required_argument, NULL, 'P'},
+	{"life", required_argument, NULL, 'L'},
+	{"ttl", required_argument, NULL, 't'},
+	{"deduplicate", required_argument, NULL, 'D'},
+	{"delay", required_argument, NULL, 'T'},
+	{NULL, 0, NULL, 0},
 };
 
 static void
@@ -217,7 +225,7 @@ usage(void)
 	fprintf(stderr, "usage: ledger ROLE [--dir DIR] [--port PORT] [--id N] [--window N] "
 			"[--rate N] [--size N] [--large N] [--count N] [--seed N] "
 			"[--pid-file FILE] [--life FILE] [--ttl MS] "
-			"[--deduplicate exchange|cache|queued]\n");
+			"[--deduplicate exchange|cache|queued] [--delay MS]\n");
 	for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
 		fprintf(stderr, "  %-14s  %s\n", roles[i].name, roles[i].help);
 	exit(2);
@@ -267,6 +275,9 @@ take_option(int option)
 		break;
 	case 'D':
 		options.deduplicate = optarg;
+		break;
+	case 'T':
+		options.delay = (unsigned)number;
 		break;
 	default:
 		usage();

@@ -67,6 +67,7 @@ struct options {
 	unsigned large;	 // octets of the few large ones
 	unsigned count;	 // of what the role does before it ends; 0: until SIGTERM
 	unsigned ttl;	 // milliseconds, with deaths: what waits longer dies; 0: what is too much
+	unsigned delay;	 // milliseconds: each message is held back for so long at most; 0: none is
 	uint64_t seed;	 // of its random choices
 	const char *pid_file; // where the transactor finds whom to kill
 	const char *
@@ -119,6 +120,15 @@ bool body_read(amqp_bytes_t body, uint16_t *publisher, uint64_t *number);
 unsigned died_in(const amqp_basic_properties_t *properties);
 /* connect_again() or connect_once(), and in which life of the broker that is. */
 amqp_connection_state_t connect_in_life(amqp_connection_state_t (*make)(void), uint16_t *life);
+
+/* ---- delays (delays.c) ---- */
+
+/* Declares the exchange, which holds messages back. */
+void declare_delayed(amqp_connection_state_t conn);
+/* Asks for a delay at random, and says when it is over. Borrows until the next call. */
+void ask_for_delay(amqp_basic_properties_t *properties);
+/* A fault when it comes too soon, or says something else of its delay than it must. */
+void look_at_delay(const amqp_basic_properties_t *properties);
 
 /* Fills in "crash.queue.N". */
 void queue_name(char name[32], unsigned queue);

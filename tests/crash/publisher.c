@@ -108,6 +108,8 @@ publish_one(void)
 	}
 	if (has_key)
 		add_message_key(&properties, entry.number);
+	if (options.delay)
+		ask_for_delay(&properties);
 	routing_key(key, entry.queues);
 	publisher.answered[entry.number % options.window] = false;
 	publisher.sent_us[entry.number % options.window] = now_us();

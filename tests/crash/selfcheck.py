@@ -110,6 +110,16 @@ EXPIRIES = [
 ]
 
 
+# "check" with --delay.
+DELAYS = [
+    ("in another order", sent(0, 1) + confirmed(0, 1), came(1) + came(0), {}),
+    ("one is missing", sent(0, 1) + confirmed(0, 1), came(1), {"lost": 1}),
+    ("held back once more after a kill", sent(0) + confirmed(0), came(0) + came(0, connection=2), {}),
+    ("twice", sent(0) + confirmed(0), came(0) + came(0), {"as-new": 1, "again": 1}),
+    ("twice, and marked", sent(0) + confirmed(0), came(0) + came(0, redelivered=1), {"again": 1}),
+]
+
+
 def found_in(options, role, name, publisher, *consumers):
     """The faults that ledger finds in a role, by name."""
     directory = os.path.join(lib.test_dir(), name)
@@ -139,7 +149,8 @@ class ledgers:
     @staticmethod
     def run(options, proofs):
         wrong = []
-        campaigns = (("check", BOOKS), ("check-deaths", DEATHS), ("check-deaths --ttl 1", EXPIRIES))
+        campaigns = (("check", BOOKS), ("check-deaths", DEATHS), ("check-deaths --ttl 1", EXPIRIES),
+                     ("check --delay 1", DELAYS))
         for role, books in campaigns:
             for number, (name, *ledgers_of_roles, faults) in enumerate(books):
                 found = found_in(options, role, f"{role}-{number}", *ledgers_of_roles)
