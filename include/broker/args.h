@@ -31,5 +31,7 @@ struct field;
 const struct reply *args_inequivalent(const char *kind, const struct vhost *vhost,
 				      struct bytes name, struct bytes argument,
 				      const struct field *received, const struct field *current);
+/* An integer or a float as what it is; false for anything else. */
+bool args_factor(const struct field *field, double *value);
 /* Whether words, a list with blanks between, has the word. */
 bool args_has_word(const char *words, struct bytes word);

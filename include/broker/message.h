@@ -40,6 +40,11 @@ struct message_spec {
 struct message *message_like(const struct message *message, const struct message_spec *spec);
 /* The same with the header x-delivery-count; refs is 1. */
 struct message *message_with_count(const struct message *message, uint32_t count);
+/* One that failed so often, which its header x-failure-count says and its tagged values remember; refs is 1, and it
+ * is not stored. */
+struct message *message_failed(const struct message *message, uint32_t failures);
+/* How often it failed in its queue, as that remembers it. */
+uint32_t message_failures(const struct message *message);
 void message_free(struct message *message);
 struct page_place;
 /* A stub for the message, whose body is in this place, which it takes over; refs is 1. */
@@ -123,6 +128,9 @@ message_body(const struct message *m)
 {
 	return bytes_of(m->wire + message_body_at(m) + FRAME_PREFIX, m->body_size);
 }
+
+/* Octets that those of BCC may take in all, so that there is room for others. */
+#define MESSAGE_BCC_MAX (UINT16_MAX - 1023)
 
 /* Adds a key of BCC, of 255 octets at most, to tagged values. */
 void message_put_bcc(struct buf *extension, struct bytes key);

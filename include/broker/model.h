@@ -59,6 +59,7 @@ struct broker {
 	struct list dead;  // deleted queues without references: freed by broker_reap()
 	struct pool consumers_pool;
 	uint64_t route_mark; // counts routings; what has this mark was visited by the present one
+	uint64_t random;     // state of the generator for retries; tests may set it
 	uint64_t permission_version; // counts changes of users and permissions
 	uint64_t stable;	     // every lsn up to this one is safe
 	struct list
@@ -380,6 +381,25 @@ struct queue_owner {
 	struct list queues; // struct queue.of_owner
 };
 
+#define RETRY_MAX INT32_MAX // retries that a queue can be asked for
+
+/* What becomes of a message that failed once more than it may. */
+enum retry_end {
+	RETRY_DEAD_LETTER, // it dies
+	RETRY_PARK,	   // it waits until somebody lets it go on
+	RETRY_DROP
+};
+
+/* How a queue tries a message again that a consumer failed to do (retry.h). */
+struct retry_settings {
+	uint64_t max;	     // retries
+	uint64_t initial_ms; // how long it waits after its first failure
+	uint64_t longest_ms; // and at most
+	double multiplier;   // each time so much longer, 1 or more
+	double jitter;	     // what part of that is left to chance, 0 to 1
+	enum retry_end exhausted;
+};
+
 /* What happens to a message that finds its queue full (amqp.md 6.8). */
 enum overflow {
 	OVERFLOW_DROP_HEAD,	    // it comes in, and the oldest ones go
@@ -407,9 +427,10 @@ struct queue_settings {
 	bool single_active;   // one consumer at a time
 	bool dead_letters;    // it has a dead letter exchange
 	bool has_dead_key;
-	struct bytes dead_exchange; // owns; where dead letters go
-	struct bytes dead_key;	    // owns; the key that they get; without it they keep theirs
-	struct bytes group_by;	    // owns; the header that is a message's key; empty: no groups
+	struct bytes dead_exchange;   // owns; where dead letters go
+	struct bytes dead_key;	      // owns; the key that they get; without it they keep theirs
+	struct bytes group_by;	      // owns; the header that is a message's key; empty: no groups
+	struct retry_settings *retry; // owns; NULL: what fails goes back at once
 	const struct policy *policies[POLICY_KIND_COUNT]; // borrow while they apply; NULL: none
 };
 
@@ -432,7 +453,8 @@ enum queue_flag {
 	QUEUE_PRIORITIES = 32768,      // it is level 0 of one with levels of priority
 	QUEUE_DEDUPLICATES = 65536, // what comes is asked for whether it is known (deduplication.h)
 	QUEUE_HOLDS_KEYS = 131072,  // a message that leaves it gives a key up
-	QUEUE_WAITING = 262144	    // a waiting room: its messages are not ready before a time
+	QUEUE_WAITING = 262144,	    // a waiting room: its messages are not ready before a time
+	QUEUE_RETRIES = 524288	    // what consumers fail to do is tried again later
 };
 
 struct paging;

@@ -93,6 +93,9 @@ uint64_t queue_unacked_count(const struct queue *queue);
 void queue_ack(struct queue *queue, const struct entry *entry);
 /* Settles it as refused without requeue: it is dead. */
 void queue_reject(struct queue *queue, const struct entry *entry);
+/* A consumer failed to do it: it is tried again later where the queue is asked for that (x-retry-max), else
+ * queue_requeue(). */
+void queue_fail(struct queue *queue, const struct entry *entry);
 /* Puts an unacked entry back to its old place, flagged redelivered. */
 void queue_requeue(struct queue *queue, const struct entry *entry);
 

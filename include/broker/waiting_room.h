@@ -18,6 +18,9 @@ struct waiting_room *waiting_room_of_queue(struct queue *queue);
 uint64_t waiting_room_count(const struct waiting_room *room);
 uint64_t waiting_room_octets(const struct waiting_room *room);
 
+/* A due time that never comes: one that is parked (retry.c) waits until somebody lets it go on. */
+#define WAITING_FOR_EVER INT64_MAX
+
 /* Names one message of a room, and is its place in the list. */
 struct waiting_key {
 	uint64_t due_ms; // since 1970

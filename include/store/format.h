@@ -169,7 +169,8 @@ enum stored_message_flag {
 /* The values of the extension area. A reader skips those that it does not know. */
 enum message_tag {
 	MESSAGE_TAG_BCC =
-		1 // a routing key of its BCC, of which its headers say nothing; as often as there are
+		1, // a routing key of its BCC, which no header tells; as often as there are
+	MESSAGE_TAG_FAILURES = 2 // u32, how often it failed in its queue, which tries it again
 };
 
 /* A reference: which message of which queue this is. u48 queue id | u8 priority | u8 flags, u64 qseq, which

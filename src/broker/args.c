@@ -26,6 +26,7 @@ enum arg_list {
 
 enum arg_type {
 	TYPE_INTEGER,	    // any width
+	TYPE_FACTOR,	    // an integer or a float
 	TYPE_BOOLEAN,	    // t
 	TYPE_STRING,	    // any string
 	TYPE_WORD,	    // a string of a list
@@ -127,6 +128,31 @@ check_integer(const struct place *place, const struct argument *argument, const 
 			     value);
 }
 
+static const struct reply *
+check_factor(const struct place *place, const struct argument *argument, const struct field *field)
+{
+	double value;
+
+	if (!args_factor(field, &value))
+		return refuse_reason(place, argument, "\"expected number, got %s\"",
+				     field_type_name(field->type));
+	/* not a number is not in the range either */
+	if (value >= (double)argument->min && value <= (double)argument->max)
+		return NULL;
+	return refuse_reason(place, argument,
+			     "\"expected a number from %" PRId64 " to %" PRId64 ", got %g\"",
+			     argument->min, argument->max, value);
+}
+
+bool
+args_factor(const struct field *field, double *value)
+{
+	if (field->class != FIELD_INTEGER && field->class != FIELD_FLOAT)
+		return false;
+	*value = field->class == FIELD_FLOAT ? field->number : (double)field->integer;
+	return true;
+}
+
 /* Version 0 is as unknown as version 3. */
 static const struct reply *
 check_version(const struct place *place, const struct argument *argument, const struct field *field)
@@ -195,6 +221,8 @@ check_value(const struct place *place, const struct argument *argument, const st
 	switch (argument->type) {
 	case TYPE_INTEGER:
 		return check_integer(place, argument, field);
+	case TYPE_FACTOR:
+		return check_factor(place, argument, field);
 	case TYPE_VERSION:
 		return check_version(place, argument, field);
 	case TYPE_BOOLEAN:

@@ -8,6 +8,7 @@
 #include "broker/user.h"
 #include "broker/vhost.h"
 #include "internal.h"
+#include "util/digest.h"
 #include "waiting.h"
 
 struct broker_options
@@ -34,6 +35,7 @@ broker_new(struct deadlines *deadlines, const struct broker_options *options)
 
 	broker->options = *options;
 	broker->deadlines = deadlines;
+	random_bytes(&broker->random, sizeof(broker->random));
 	map_init(&broker->vhosts);
 	map_init(&broker->users);
 	list_init(&broker->dirty);

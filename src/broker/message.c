@@ -213,36 +213,86 @@ message_like(const struct message *m, const struct message_spec *spec)
 	return other;
 }
 
-#define COUNT_HEADER BYTES("x-delivery-count")
-
-struct message *
-message_with_count(const struct message *m, uint32_t count)
+/* The same with a header of this name that is a number. */
+static struct message *
+with_number(const struct message *m, struct bytes name, uint32_t number, uint16_t flags,
+	    struct bytes extension)
 {
 	size_t room = m->header_size + 64;
 	uint8_t *table = slab_alloc(room);
 	struct writer w = writer_of(table, room);
 	struct basic_properties properties;
 	struct field_iterator iterator;
-	struct message *counted;
+	struct message *other;
 	struct field field;
 	bool well = properties_decode(&properties, message_properties(m));
 
 	assert(well);
 	iterator = table_iterate(properties.headers);
 	while (field_next(&iterator, &field))
-		if (!bytes_equal(field.name, COUNT_HEADER))
+		if (!bytes_equal(field.name, name))
 			table_put_field(&w, field.name, &field);
-	table_put_long(&w, COUNT_HEADER, count);
+	table_put_long(&w, name, number);
 	assert(!w.bad);
 	properties.headers = bytes_of(table, (size_t)(w.p - table));
 	properties.flags |= PROPERTY_headers;
-	counted = message_like(m, &(struct message_spec){
-					  .exchange = message_exchange(m),
-					  .key = message_key(m),
-					  .properties = &properties,
-				  });
+	other = message_like(m, &(struct message_spec){
+					.exchange = message_exchange(m),
+					.key = message_key(m),
+					.properties = &properties,
+					.flags = flags,
+					.extension = extension,
+				});
 	slab_free(table, room);
-	return counted;
+	return other;
+}
+
+struct message *
+message_with_count(const struct message *m, uint32_t count)
+{
+	return with_number(m, BYTES("x-delivery-count"), count, 0, bytes_of(NULL, 0));
+}
+
+uint32_t
+message_failures(const struct message *m)
+{
+	struct bytes extension = message_extension(m);
+	struct message_value value;
+
+	while (message_value_next(&extension, &value))
+		if (value.tag == MESSAGE_TAG_FAILURES && value.octets.n == sizeof(uint32_t))
+			return le32_load(value.octets.p);
+	return 0;
+}
+
+/* What it remembers, but for its failures. */
+static void
+put_others(struct buf *out, struct bytes extension)
+{
+	struct message_value value;
+
+	while (message_value_next(&extension, &value))
+		if (value.tag != MESSAGE_TAG_FAILURES)
+			buf_add(out, value.octets.p - 2, value.octets.n + 2);
+}
+
+struct message *
+message_failed(const struct message *m, uint32_t failures)
+{
+	uint8_t tagged[] = {MESSAGE_TAG_FAILURES, sizeof(uint32_t), 0, 0, 0, 0};
+	struct message *failed;
+	struct buf extension;
+
+	le32_store(tagged + 2, failures);
+	buf_init(&extension, 0);
+	put_others(&extension, message_extension(m));
+	buf_add(&extension, tagged, sizeof(tagged));
+	failed = with_number(m, BYTES("x-failure-count"), failures,
+			     m->flags & (MESSAGE_PERSISTENT | MESSAGE_HAS_CC |
+					 MESSAGE_HAS_EXPIRATION | MESSAGE_HAS_DEATHS),
+			     buf_bytes(&extension));
+	buf_fini(&extension);
+	return failed;
 }
 
 /* The class of a content header, and its size without the properties (0-9-1: 4.2.6.1). */

@@ -103,12 +103,23 @@ is_age(struct bytes age)
 }
 
 static bool
+is_factor(const struct policy_key_row *row, const struct field *field)
+{
+	double value;
+
+	/* not a number is not in the range either */
+	return args_factor(field, &value) && value >= (double)row->min && value <= (double)row->max;
+}
+
+static bool
 is_valid(const struct policy_key_row *row, const struct field *field)
 {
 	switch (row->type) {
 	case KEY_TYPE_NUMBER:
 		return field->class == FIELD_INTEGER && field->integer >= row->min &&
 		       (row->max == 0 || field->integer <= row->max);
+	case KEY_TYPE_FACTOR:
+		return is_factor(row, field);
 	case KEY_TYPE_STRING:
 		return field->class == FIELD_STRING;
 	case KEY_TYPE_WORD:

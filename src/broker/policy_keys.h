@@ -16,6 +16,7 @@ enum policy_key {
 
 enum key_type {
 	KEY_TYPE_NUMBER,
+	KEY_TYPE_FACTOR,
 	KEY_TYPE_STRING,
 	KEY_TYPE_WORD,
 	KEY_TYPE_AGE,

@@ -20,6 +20,15 @@ const struct queue_settings queue_settings_plain = {
 	.consumer_timeout_ms = UINT64_MAX,
 };
 
+/* What is not said of retries that are asked for. */
+static const struct retry_settings retry_plain = {
+	.initial_ms = 1000,
+	.longest_ms = 3600000,
+	.multiplier = 2,
+	.jitter = 0.1,
+	.exhausted = RETRY_DEAD_LETTER,
+};
+
 /* ---- single settings ---- */
 
 /* What says something about a queue. */
@@ -100,9 +109,43 @@ group_by(struct bytes arguments)
 	return field.bytes;
 }
 
+static void
+take_factor(const struct sources *sources, enum policy_key key, double *factor)
+{
+	struct field field;
+
+	if (take(sources, key, &field))
+		(void)args_factor(&field, factor);
+}
+
+/* NULL: there are none, and what is said of them says nothing. Valid until the next call. */
+static struct retry_settings *
+retry_of(const struct sources *sources)
+{
+	static struct retry_settings r;
+	struct bytes word;
+
+	r = retry_plain;
+	r.max = UINT64_MAX;
+	take_number(sources, KEY_RETRY_MAX, &r.max);
+	if (r.max == UINT64_MAX)
+		return NULL;
+	take_number(sources, KEY_RETRY_INITIAL, &r.initial_ms);
+	take_number(sources, KEY_RETRY_MAX_INTERVAL, &r.longest_ms);
+	take_factor(sources, KEY_RETRY_MULTIPLIER, &r.multiplier);
+	take_factor(sources, KEY_RETRY_JITTER, &r.jitter);
+	if (take_string(sources, KEY_RETRY_EXHAUSTED, &word)) {
+		if (bytes_equal(word, BYTES("park")))
+			r.exhausted = RETRY_PARK;
+		else if (bytes_equal(word, BYTES("drop")))
+			r.exhausted = RETRY_DROP;
+	}
+	return &r;
+}
+
 /* ---- all of them ---- */
 
-/* Strings are views of the arguments and of the policies. */
+/* Strings are views of the arguments and of the policies; retry is valid until the next call. */
 static struct queue_settings
 settings_of(const struct sources *sources)
 {
@@ -120,8 +163,19 @@ settings_of(const struct sources *sources)
 	s.dead_letters = take_string(sources, KEY_DEAD_LETTER_EXCHANGE, &s.dead_exchange);
 	s.has_dead_key = take_string(sources, KEY_DEAD_LETTER_ROUTING_KEY, &s.dead_key);
 	s.group_by = group_by(sources->arguments);
+	s.retry = retry_of(sources);
 	memcpy(s.policies, sources->policies, sizeof(s.policies));
 	return s;
+}
+
+static bool
+is_same_retry(const struct retry_settings *a, const struct retry_settings *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	return a->max == b->max && a->initial_ms == b->initial_ms &&
+	       a->longest_ms == b->longest_ms && a->multiplier == b->multiplier &&
+	       a->jitter == b->jitter && a->exhausted == b->exhausted;
 }
 
 /* Apart from where it comes from. */
@@ -135,7 +189,8 @@ is_same(const struct queue_settings *a, const struct queue_settings *b)
 	       a->priority_max == b->priority_max && a->single_active == b->single_active &&
 	       a->dead_letters == b->dead_letters && a->has_dead_key == b->has_dead_key &&
 	       a->overflow == b->overflow && bytes_equal(a->dead_exchange, b->dead_exchange) &&
-	       bytes_equal(a->dead_key, b->dead_key) && bytes_equal(a->group_by, b->group_by);
+	       bytes_equal(a->dead_key, b->dead_key) && bytes_equal(a->group_by, b->group_by) &&
+	       is_same_retry(a->retry, b->retry);
 }
 
 static void
@@ -148,6 +203,7 @@ drop_settings(struct queue *q)
 	bytes_drop(&s->dead_exchange);
 	bytes_drop(&s->dead_key);
 	bytes_drop(&s->group_by);
+	xfree(s->retry);
 	slab_free(s, sizeof(*s));
 	q->own_settings = NULL;
 }
@@ -194,6 +250,8 @@ keep_settings(struct queue *q, const struct queue_settings *found)
 	q->own_settings->dead_exchange = bytes_dup(found->dead_exchange);
 	q->own_settings->dead_key = bytes_dup(found->dead_key);
 	q->own_settings->group_by = bytes_dup(found->group_by);
+	if (found->retry != NULL)
+		q->own_settings->retry = xmemdup(found->retry, sizeof(*found->retry));
 }
 
 static void
@@ -203,6 +261,7 @@ set(struct queue *q, const struct queue_settings *found)
 		 found->length_max != UINT64_MAX || found->octets_max != UINT64_MAX);
 	set_flag(q, QUEUE_COUNTS,
 		 found->delivery_limit != UINT64_MAX || args_is_quorum(q->arguments));
+	set_flag(q, QUEUE_RETRIES, found->retry != NULL);
 	/* one that is active alone has all keys */
 	set_flag(q, QUEUE_GROUPED, found->group_by.n > 0 && !found->single_active);
 	if (q->flags & QUEUE_GROUPED)

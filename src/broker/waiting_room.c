@@ -27,6 +27,7 @@
 #include "broker/message.h"
 
 #include "keys.h"
+#include "retry.h"
 #include "route.h"
 
 /* So many go on in one go, or so many octets, then others have their turn; after how long while the disk is
@@ -211,7 +212,7 @@ move_on(struct waiting_room *room, struct waiting *w)
 		sent = route.count > 0;
 		queue_publish(broker_of(room), &route, next);
 	} else {
-		next = message_copy(w->message);
+		next = retry_release(w->message);
 		queue_return(part->of_queue, next);
 	}
 	route_fini(&route);

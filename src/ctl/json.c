@@ -175,6 +175,8 @@ json_put_values(json_t *object, struct bytes extension)
 	while (message_value_next(&extension, &value)) {
 		json_t *key;
 
+		if (value.tag == MESSAGE_TAG_FAILURES && value.octets.n == sizeof(uint32_t))
+			json_put_number(object, "failures", le32_load(value.octets.p));
 		if (value.tag != MESSAGE_TAG_BCC)
 			continue;
 		key = json_object();

@@ -17,6 +17,8 @@
 /* While input is not read, the peer is not blamed for what may wait there: it is looked at again later. */
 #define NOT_READ (CONN_PAUSE_HOLD | CONN_PAUSE_ALARM | CONN_PAUSE_STORE)
 #define NOT_READ_MS 100
+/* While the disk is behind. */
+#define BEHIND_MS 2
 /* So many slots may be looked at for each ms that passes. */
 #define LOOKS_PER_MS 1000
 
@@ -83,27 +85,52 @@ look_at(void *context, struct unacked_slot *slot)
 	}
 }
 
-/* Back to their queues. */
-static void
-return_late(struct ack_timeout *timeout, const struct look *look)
+/* Those that are late have failed. Messages that wait are written anew: when the disk does not keep up, the others
+ * are late a little longer. How many went. */
+static size_t
+fail_late(struct ack_timeout *timeout, const struct look *look)
 {
 	struct channel *channel = timeout->channel;
-	uint64_t tag = 0;
+	struct broker *broker = channel_broker(channel);
+	size_t n = 0;
 
-	for (size_t at = 0; at < look->late.n; at += sizeof(tag)) {
-		memcpy(&tag, look->late.p + at, sizeof(tag));
-		settle_now(channel, tag, SETTLE_REQUEUE);
+	for (; n < look->late.n / sizeof(uint64_t); n++) {
+		uint64_t tag;
+
+		memcpy(&tag, look->late.p + n * sizeof(tag), sizeof(tag));
+		if (settle_writes(unacked_find(&channel->unacked, tag), SETTLE_FAIL) &&
+		    broker_store_behind(broker)) {
+			deadline_set(broker->deadlines, &timeout->deadline,
+				     look->now_ms + BEHIND_MS);
+			break;
+		}
+		settle_now(channel, tag, SETTLE_FAIL);
+		timeout->returned_upto = max_u64(timeout->returned_upto, tag);
 	}
-	timeout->returned_upto = max_u64(timeout->returned_upto, tag);
-	log_warn("deliveries went back after their timeout connection=%llu channel=%u count=%zu "
-		 "timeout_ms=%llu",
-		 (unsigned long long)conn_id(channel->connection->conn), channel->id,
-		 look->late.n / sizeof(tag), (unsigned long long)look->late_ms);
+	return n;
 }
 
 static void
-close_late(struct channel *channel, const struct look *look)
+return_late(struct ack_timeout *timeout, const struct look *look)
 {
+	const struct channel *channel = timeout->channel;
+	size_t count = fail_late(timeout, look);
+
+	if (count > 0)
+		log_warn("deliveries went back after their timeout connection=%llu channel=%u "
+			 "count=%zu timeout_ms=%llu",
+			 (unsigned long long)conn_id(channel->connection->conn), channel->id, count,
+			 (unsigned long long)look->late_ms);
+}
+
+/* Only those that are late have failed; the others go back as the channel ends. */
+static void
+close_late(struct ack_timeout *timeout, const struct look *look)
+{
+	struct channel *channel = timeout->channel;
+
+	if (fail_late(timeout, look) < look->late.n / sizeof(uint64_t))
+		return;
 	channel_refuse(channel,
 		       refuse_no_ids(PRECONDITION_FAILED,
 				     "delivery acknowledgement on channel %u timed out. Timeout "
@@ -135,7 +162,7 @@ on_due(struct deadline *deadline, uint64_t now_ms)
 		deadline_set(deadlines, deadline,
 			     max_u64(look.next_ms, now_ms + look.looked_at / LOOKS_PER_MS));
 	if (look.late.n > 0 && channel->connection->session->options.consumer_timeout_closes)
-		close_late(channel, &look);
+		close_late(timeout, &look);
 	else if (look.late.n > 0)
 		return_late(timeout, &look);
 	buf_fini(&look.late);

@@ -196,7 +196,8 @@ struct channel {
 	uint32_t consumer_prefetch; // limit of consumers to come (basic.qos global=false)
 	struct prefetch prefetch;   // shared by all its consumers (basic.qos global=true)
 	uint64_t next_tag;	    // delivery tag of the next delivery, from 1
-	uint64_t reject_upto; // the rejection that is held is of tags up to this one; 0: none is
+	uint64_t
+		reject_upto; // the rejection or failure that is held is of tags up to this one; 0: none
 	struct list turns;    // its consumers, the one that was served longest ago in front
 	struct map consumers; // struct consumer by tag
 	struct unacked unacked;
@@ -244,8 +245,12 @@ static inline struct broker *channel_broker(const struct channel *channel);
 enum settle {
 	SETTLE_ACK,
 	SETTLE_REJECT, // refused for good
-	SETTLE_REQUEUE
+	SETTLE_REQUEUE,
+	SETTLE_FAIL // it goes back since the consumer failed to do it
 };
+
+/* Whether what is settled so may be written to the log anew. */
+bool settle_writes(const struct unacked_slot *slot, enum settle how);
 
 /* Settles one tag, or all up to it; tag 0 with multiple is all. NULL or 406 `unknown delivery tag N`. */
 const struct reply *settle_tags(struct channel *channel, uint64_t tag, bool multiple,

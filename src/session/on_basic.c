@@ -190,14 +190,14 @@ const struct reply *
 on_basic_nack(struct channel *channel, const struct basic_nack *m)
 {
 	return settle_tags(channel, m->delivery_tag, m->multiple,
-			   m->requeue ? SETTLE_REQUEUE : SETTLE_REJECT);
+			   m->requeue ? SETTLE_FAIL : SETTLE_REJECT);
 }
 
 const struct reply *
 on_basic_reject(struct channel *channel, const struct basic_reject *m)
 {
 	return settle_tags(channel, m->delivery_tag, false,
-			   m->requeue ? SETTLE_REQUEUE : SETTLE_REJECT);
+			   m->requeue ? SETTLE_FAIL : SETTLE_REJECT);
 }
 
 const struct reply *

@@ -71,8 +71,8 @@ tx_settle(struct channel *channel, struct unacked_slot *slot, enum settle how)
 	struct tx *tx = channel->tx;
 
 	slot->in_tx = true;
-	if (how == SETTLE_REJECT)
-		tx->size += message_wire_size(slot->entry.message); // it may be a dead letter
+	if (settle_writes(slot, how))
+		tx->size += message_wire_size(slot->entry.message); // it may be written anew
 	if (tx->settle_count == tx->settle_room) {
 		tx->settle_room = tx->settle_room == 0 ? 16 : 2 * tx->settle_room;
 		tx->settles = xrealloc(tx->settles, tx->settle_room * sizeof(*tx->settles));

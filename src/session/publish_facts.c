@@ -171,11 +171,11 @@ check_bcc(const struct basic_properties *properties, struct keys *keys)
 
 	for (; at < keys->count; at++)
 		octets += bcc_room(keys->items[at]);
-	if (refusal == NULL && octets > UINT16_MAX)
+	if (refusal == NULL && octets > MESSAGE_BCC_MAX)
 		refusal = refuse(PRECONDITION_FAILED,
 				 "the keys in the header BCC take %zu octets with 2 more each, the "
 				 "limit is %u",
-				 octets, (unsigned)UINT16_MAX);
+				 octets, (unsigned)MESSAGE_BCC_MAX);
 	return refusal;
 }
 

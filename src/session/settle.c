@@ -66,12 +66,24 @@ slot_requeue(void *context, const struct unacked_slot *slot)
 	slot_release(context, slot);
 }
 
+static void
+slot_fail(void *context, const struct unacked_slot *slot)
+{
+	struct channel *channel = context;
+
+	if (slot->queue->flags & QUEUE_RETRIES)
+		channel->connection->buried = true;
+	queue_fail(slot->queue, &slot->entry);
+	slot_release(channel, slot);
+}
+
 typedef void settle_function(void *context, const struct unacked_slot *slot);
 
 static settle_function *const settle_functions[] = {
 	[SETTLE_ACK] = slot_ack,
 	[SETTLE_REJECT] = slot_reject,
 	[SETTLE_REQUEUE] = slot_requeue,
+	[SETTLE_FAIL] = slot_fail,
 };
 
 void
@@ -98,22 +110,29 @@ slot_to_tx(void *context, struct unacked_slot *slot)
 		tx_settle(visit->channel, slot, visit->how);
 }
 
-/* Rejections may be dead letters, which the disk must keep up with: when it does not the rest waits, and so does
- * the input behind it. */
+bool
+settle_writes(const struct unacked_slot *slot, enum settle how)
+{
+	return how == SETTLE_REJECT || (how == SETTLE_FAIL && (slot->queue->flags & QUEUE_RETRIES));
+}
+
+/* Rejections may be dead letters, and failures messages that wait, which the disk must keep up with: when it does not
+ * the rest waits, and so does the input behind it. */
 static void
-reject_upto(struct channel *channel, uint64_t tag)
+reject_upto(struct channel *channel, uint64_t tag, enum settle how)
 {
 	const struct unacked_slot *slot;
 
 	channel->reject_upto = 0;
 	while ((slot = unacked_first(&channel->unacked)) != NULL && slot->tag <= tag) {
-		if (unlikely(broker_store_behind(channel_broker(channel)))) {
+		if (unlikely(settle_writes(slot, how) &&
+			     broker_store_behind(channel_broker(channel)))) {
 			channel->reject_upto = tag;
 			connection_hold_frame(channel->connection,
 					      channel_broker(channel)->stable + 1);
 			return;
 		}
-		settle_now(channel, slot->tag, SETTLE_REJECT);
+		settle_now(channel, slot->tag, how);
 	}
 }
 
@@ -124,8 +143,8 @@ settle_upto(struct channel *channel, uint64_t tag, enum settle how)
 
 	if (channel->tx != NULL)
 		unacked_visit(&channel->unacked, tag, slot_to_tx, &visit);
-	else if (how == SETTLE_REJECT)
-		reject_upto(channel, tag);
+	else if (how == SETTLE_REJECT || how == SETTLE_FAIL)
+		reject_upto(channel, tag, how);
 	else
 		unacked_settle_upto(&channel->unacked, tag, settle_functions[how], channel);
 }
@@ -136,7 +155,7 @@ settle_tags(struct channel *channel, uint64_t tag, bool multiple, enum settle ho
 	struct unacked_slot *slot;
 
 	if (channel->reject_upto != 0) {
-		reject_upto(channel, channel->reject_upto);
+		reject_upto(channel, channel->reject_upto, how);
 		return NULL;
 	}
 	if (multiple && tag == 0) {

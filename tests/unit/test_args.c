@@ -5,6 +5,8 @@
  */
 #include "broker/args.h"
 
+#include <math.h>
+
 #include "lib/runner.h"
 
 #include <stdio.h>
@@ -139,6 +141,16 @@ START_TEST(test_args_integers_have_their_ranges)
 		{"x-delivery-limit", 20, NULL},
 		{"x-consumer-timeout", 0, NULL},
 		{"x-consumer-timeout", -1, "{value_negative,-1}"},
+		{"x-retry-max", 0, NULL},
+		{"x-retry-max", 2147483647, NULL},
+		{"x-retry-max", 2147483648, "{value_too_large,2147483648}"},
+		{"x-retry-initial", -1, "{value_negative,-1}"},
+		{"x-retry-max-interval", 315360000001, "{value_too_large,315360000001}"},
+		{"x-retry-multiplier", 2, NULL},
+		{"x-retry-multiplier", 0, "\"expected a number from 1 to 1000, got 0\""},
+		{"x-retry-multiplier", 1001, "\"expected a number from 1 to 1000, got 1001\""},
+		{"x-retry-jitter", 1, NULL},
+		{"x-retry-jitter", 2, "\"expected a number from 0 to 1, got 2\""},
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
@@ -150,6 +162,37 @@ START_TEST(test_args_integers_have_their_ranges)
 		else
 			check_reason(rows[i].name, reply, rows[i].reason);
 	}
+}
+END_TEST
+
+static struct bytes
+with_double(const char *name, double value)
+{
+	static uint8_t octets[64];
+	struct writer w = writer_of(octets, sizeof(octets));
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	write_shortstr(&w, bytes_str(name));
+	write_octet(&w, 'd');
+	write_longlong(&w, bits);
+	ck_assert(!w.bad);
+	return bytes_of(octets, (size_t)(w.p - octets));
+}
+
+START_TEST(test_args_factors_have_their_ranges)
+{
+	ck_assert_ptr_null(declare(with_double("x-retry-jitter", 0.25)));
+	ck_assert_ptr_null(declare(with_double("x-retry-multiplier", 1.5)));
+	check_reason("x-retry-jitter", declare(with_double("x-retry-jitter", -0.5)),
+		     "\"expected a number from 0 to 1, got -0.5\"");
+	check_reason("x-retry-multiplier", declare(with_double("x-retry-multiplier", 0.999)),
+		     "\"expected a number from 1 to 1000, got 0.999\"");
+	ck_assert_ptr_nonnull(declare(with_double("x-retry-multiplier", (double)NAN)));
+	check_reason("x-retry-jitter", declare(with_string("x-retry-jitter", "0.5")),
+		     "\"expected number, got longstr\"");
+	check_reason("x-retry-exhausted", declare(with_string("x-retry-exhausted", "lose")),
+		     "invalid_retry_exhausted");
 }
 END_TEST
 
@@ -446,11 +489,12 @@ START_TEST(test_args_warn_once_for_all_arguments_to_come)
 END_TEST
 
 TESTS_WITH("args", set_up, NULL, test_args_integers_have_their_ranges,
-	   test_args_integers_of_all_widths_are_taken, test_args_other_types_are_refused,
-	   test_args_words_are_those_of_the_list, test_args_dead_key_needs_an_exchange,
-	   test_args_queue_types, test_args_known_ones_are_refused_by_the_wrong_type,
-	   test_args_unknown_ones_pass, test_args_quorum_queues_have_rules,
-	   test_args_equivalent_by_value, test_args_equivalent_needs_both_sides,
+	   test_args_factors_have_their_ranges, test_args_integers_of_all_widths_are_taken,
+	   test_args_other_types_are_refused, test_args_words_are_those_of_the_list,
+	   test_args_dead_key_needs_an_exchange, test_args_queue_types,
+	   test_args_known_ones_are_refused_by_the_wrong_type, test_args_unknown_ones_pass,
+	   test_args_quorum_queues_have_rules, test_args_equivalent_by_value,
+	   test_args_equivalent_needs_both_sides,
 	   test_args_equivalent_reports_in_the_order_of_the_table,
 	   test_args_equivalent_classic_is_the_default,
 	   test_args_equivalent_ignores_what_it_does_not_know, test_args_consumer_priority,

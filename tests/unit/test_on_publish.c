@@ -255,12 +255,12 @@ START_TEST(test_properties_pass_through_as_they_came)
 }
 END_TEST
 
-/* 255 keys of 255 octets fill what a message has for them. */
+/* 251 keys of 255 octets fill what a message has for them. */
 START_TEST(test_bcc_has_a_limit)
 {
 	static uint8_t properties[15 + 256 * 260] = "\x20\0\0\0\0\0\3BCCA";
 
-	for (uint32_t keys = 255; keys <= 256; keys++) {
+	for (uint32_t keys = 251; keys <= 252; keys++) {
 		store_long(properties + 2, 5 + 4 + keys * 260);
 		store_long(properties + 11, keys * 260);
 		for (uint32_t i = 0; i < keys; i++)
@@ -269,8 +269,8 @@ START_TEST(test_bcc_has_a_limit)
 		send_header(60, 0, 0, bytes_of(properties, 15 + keys * 260));
 	}
 	client_expect_channel_close(client, 1, 406, METHOD_basic_publish,
-				    "PRECONDITION_FAILED - the keys in the header BCC take 65792 "
-				    "octets with 2 more each, the limit is 65535");
+				    "PRECONDITION_FAILED - the keys in the header BCC take 64764 "
+				    "octets with 2 more each, the limit is 64512");
 	ck_assert_uint_eq(find_queue("q")->ready_count, 1);
 }
 END_TEST
