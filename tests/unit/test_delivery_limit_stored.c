@@ -3,64 +3,20 @@
  * How often stored messages came back is known after they were given up to the disk and after any stop; a crash
  * neither forgets a return that was stable nor counts one that was not.
  */
-#include "broker/internal.h"
+#include "unit/stored_fixture.h"
+
 #include "store/qseq_counts.h"
-#include "unit/cold_fixture.h"
-#include "wire/field.h"
 
 #define LONG (3 * QUEUE_WINDOW_COUNT)
 #define LIMIT 5
 
+/* A queue whose messages may come back so often; then they are dead letters in "dead". */
 static struct queue *
-find(const char *name)
+declare_limited(const char *name)
 {
-	return queue_find(vhost, bytes_str(name));
-}
-
-/* A durable queue whose messages may come back so often; then they are dead letters in "dead". */
-static struct queue *
-declare(const char *name, bool limited)
-{
-	uint8_t octets[256];
-	struct writer w = writer_of(octets, sizeof(octets));
-	struct queue_spec spec = {.name = bytes_str(name), .durable = true};
-	struct queue *q;
-
-	if (limited) {
-		table_put_long(&w, BYTES("x-delivery-limit"), LIMIT);
-		table_put_string(&w, BYTES("x-dead-letter-exchange"), BYTES(""));
-		table_put_string(&w, BYTES("x-dead-letter-routing-key"), BYTES("dead"));
-	}
-	spec.arguments = bytes_of(octets, (size_t)(w.p - octets));
-	q = queue_create(vhost, &spec);
-	run_all();
-	return q;
-}
-
-static void
-send(struct queue *q, uint32_t number, bool persistent)
-{
-	struct queue *queues[] = {q};
-	struct route route = {.queues = queues, .count = 1, .room = 1};
-	struct message *m = make_message(number, 10, persistent);
-
-	queue_publish(broker, &route, m);
-	message_unref(m);
-	if (broker_store_full(broker))
-		step_store();
-}
-
-static bool
-take(struct queue *q, struct entry *entry)
-{
-	while (!queue_may_deliver(q))
-		step_store();
-	for (queue_hand_out(q); queue_must_read(q); queue_hand_out(q)) {
-		queue_refill(q);
-		step_store();
-		dispatch();
-	}
-	return queue_get(q, false, entry);
+	ask("x-delivery-limit", LIMIT);
+	ask_dead_letters_to("dead");
+	return declare(name);
 }
 
 /* The first message comes back so many times. */
@@ -99,7 +55,7 @@ counts_of(struct queue *q)
 static struct queue *
 make_with_counts(const char *name, const char *counts)
 {
-	struct queue *q = declare(name, true);
+	struct queue *q = declare_limited(name);
 	size_t n = strlen(counts);
 	struct entry *entries = xmalloc(n * sizeof(*entries));
 
@@ -127,7 +83,7 @@ START_TEST(test_counts_hold_over_restarts)
 	static const bool stops[][2] = {{true, true}, {false, false}, {true, false}, {false, true}};
 	char name[8];
 
-	declare("dead", false);
+	declare("dead");
 	for (size_t i = 0; i < countof(stops); i++) {
 		(void)snprintf(name, sizeof(name), "w%zu", i);
 		make_with_counts(name, "0150210");
@@ -145,7 +101,7 @@ START_TEST(test_the_limit_counts_what_was_before_the_restart)
 {
 	struct entry entry;
 
-	declare("dead", false);
+	declare("dead");
 	make_with_counts("work", "5");
 	restart(false);
 	fail_first(find("work"), 1);
@@ -164,7 +120,7 @@ START_TEST(test_counts_of_messages_that_went_to_the_disk)
 {
 	struct queue *q;
 
-	declare("dead", false);
+	declare("dead");
 	q = make_with_counts("work", "03100");
 	ck_assert_uint_eq(q->ready_count, 5);
 	for (unsigned i = 0; i < 100; i++) {
@@ -182,7 +138,7 @@ END_TEST
 START_TEST(test_counts_of_a_long_queue)
 {
 	static char expected[LONG + 1];
-	struct queue *q = declare("work", true);
+	struct queue *q = declare_limited("work");
 	const char *found;
 
 	for (uint32_t i = 0; i < LONG; i++)
@@ -204,7 +160,7 @@ START_TEST(test_counts_go_with_their_messages)
 {
 	struct queue *q;
 
-	declare("dead", false);
+	declare("dead");
 	q = make_with_counts("purged", "111");
 	ck_assert_uint_eq(q->log->returns->used, 3);
 	queue_purge(q);
@@ -226,7 +182,7 @@ END_TEST
 /* Where nobody counts, nothing is written. */
 START_TEST(test_queues_that_do_not_count_pay_nothing)
 {
-	struct queue *q = declare("plain", false);
+	struct queue *q = declare("plain");
 	uint64_t next;
 
 	send(q, 1, true);
@@ -237,7 +193,7 @@ START_TEST(test_queues_that_do_not_count_pay_nothing)
 	run_all();
 	ck_assert_uint_eq(store_stable(store), next);
 	ck_assert_ptr_null(q->log->returns);
-	q = declare("counts", true);
+	q = declare_limited("counts");
 	send(q, 1, false);
 	fail_first(q, 3);
 	ck_assert_ptr_null(q->log->returns);
@@ -252,9 +208,9 @@ START_TEST(test_no_stable_return_is_forgotten)
 	struct queue *q;
 	unsigned safe;
 
-	declare("dead", false);
+	declare("dead");
 	for (unsigned steps = 0; steps < 6; steps++) {
-		q = declare(steps % 2 == 0 ? "even" : "odd", true);
+		q = declare_limited(steps % 2 == 0 ? "even" : "odd");
 		send(q, 1, true);
 		fail_first(q, 2);
 		run_all();
