@@ -444,6 +444,7 @@ on_returned(void *context, const struct return_count *count)
 {
 	const struct listing *listing = context;
 
+	buf_addf(listing->text, "returns");
 	add_return(listing->text, count);
 	buf_addf(listing->text, "\n");
 }

@@ -125,6 +125,8 @@ session_on_read(void *context, struct queue_log *log, uint64_t qseq,
 	buf_addf(&line, "message %llu/%llu lsn=%llu", (unsigned long long)log->id,
 		 (unsigned long long)qseq, (unsigned long long)message->lsn);
 	golden_add_message(&line, &message->record);
+	if (store_returns(log, qseq) > 0)
+		buf_addf(&line, " returns=%u", store_returns(log, qseq));
 	*m = (struct session_message){
 		.log = log,
 		.qseq = qseq,

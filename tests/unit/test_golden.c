@@ -162,6 +162,8 @@ publish(struct session *s, unsigned queues, unsigned number, uint32_t size)
 		.key = BYTES("a.b.c"),
 		.properties = number % 5 == 0 ? BYTES("\x10\x00\x02")
 					      : BYTES("\x98\x00\4text\0\0\0\0\2\1"),
+		/* a key of BCC, a count of failures */
+		.extension = number % 7 == 0 ? BYTES("\1\5other\2\4\3\0\0\0") : (struct bytes){0},
 	};
 
 	buf_init(&body, 0);
@@ -197,7 +199,8 @@ publish_many(struct session *s, unsigned first, unsigned count)
 	session_flush(s);
 }
 
-/* Settles those that were read and whose number in their queue is no multiple of kept, for all reasons. */
+/* Settles those that were read and whose number in their queue is no multiple of kept, for all reasons; the others came
+ * back. */
 static void
 settle(struct session *s, uint64_t kept)
 {
@@ -206,8 +209,11 @@ settle(struct session *s, uint64_t kept)
 	for (size_t i = 0; i < s->message_count; i++) {
 		struct session_message *m = &s->messages[i];
 
-		if (m->qseq % kept == 0)
+		if (m->qseq % kept == 0) {
+			(void)store_note_return(s->store, m->log, m->qseq,
+						1 + (uint32_t)m->qseq % 4);
 			continue;
+		}
 		(void)store_ack(s->store, m->log, m->qseq, &m->place,
 				(enum ack_reason)(reason++ % ACK_REASON_END));
 	}
