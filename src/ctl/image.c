@@ -18,6 +18,7 @@ image_init(struct image *image)
 	*image = (struct image){.steps = 0};
 	map_init(&image->definitions);
 	map_init(&image->queues);
+	map_init(&image->keys);
 }
 
 static void
@@ -62,6 +63,7 @@ image_fini(struct image *image)
 	}
 	map_fini(&image->definitions);
 	map_fini(&image->queues);
+	image_keys_fini(&image->keys);
 }
 
 /* ---- definitions ---- */
@@ -261,6 +263,18 @@ define_queue(struct image *image, const struct definition *definition)
 	q->part = definition->part;
 }
 
+/* Keys go with whose they are. */
+static void
+drop_keys(struct image *image, const struct definition *removed)
+{
+	if (removed->kind == DEFINITION_VHOST)
+		image_keys_drop(&image->keys, KEY_OF_QUEUE, removed->name, bytes_of(NULL, 0));
+	else if (removed->kind == DEFINITION_EXCHANGE)
+		image_keys_drop(&image->keys, KEY_OF_EXCHANGE, removed->vhost, removed->name);
+	else if (removed->kind == DEFINITION_QUEUE)
+		image_keys_drop(&image->keys, KEY_OF_QUEUE, removed->vhost, removed->name);
+}
+
 static void
 define(struct image *image, const struct definition *definition)
 {
@@ -269,10 +283,12 @@ define(struct image *image, const struct definition *definition)
 	image->steps++;
 	keep_octets(d, definition);
 	d->is_put = !definition->removed;
-	if (definition->removed)
+	if (definition->removed) {
 		d->removed_at = image->steps;
-	else
+		drop_keys(image, definition);
+	} else {
 		d->put_at = image->steps;
+	}
 	if (definition_has_queue(definition))
 		define_queue(image, definition);
 }
@@ -319,6 +335,14 @@ on_returned(void *context, const struct return_count *count)
 }
 
 static void
+on_key(void *context, const struct key_record *key)
+{
+	struct image *image = context;
+
+	image_keys_take(&image->keys, key);
+}
+
+static void
 on_segment(void *context, const struct inspect_segment_state *segment)
 {
 	struct image *image = context;
@@ -341,6 +365,7 @@ image_load(struct image *image, struct inspect *inspect, uint64_t lsn)
 		.define = on_define,
 		.queue = on_queue,
 		.returned = on_returned,
+		.key = on_key,
 		.segment = on_segment,
 		.chain = on_chain,
 	};
@@ -458,6 +483,7 @@ image_take(struct image *image, const struct record *record)
 {
 	struct taking taking = {.image = image};
 	struct definition definition;
+	struct key_record key;
 
 	if (record->lsn <= image->lsn)
 		return NULL;
@@ -475,6 +501,10 @@ image_take(struct image *image, const struct record *record)
 	case RECORD_RETURNS:
 		if (returns_record_walk(record, take_return, &taking) != 0)
 			return "its counts cannot be read";
+		break;
+	case RECORD_KEY:
+		if (key_record_decode(&key, record) == 0)
+			image_keys_take(&image->keys, &key);
 		break;
 	case RECORD_QUEUE:
 		take_state(image, record);

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "image_keys.h"
 #include "store/inspect.h"
 #include "store/qseq_counts.h"
 #include "util/map.h"
@@ -50,6 +51,7 @@ struct ctl_name;
 struct image {
 	struct map definitions; // struct image_definition.by_key
 	struct map queues;	// struct image_queue.by_id
+	struct map keys;	// struct image_keys.by_owner
 	uint64_t steps;
 	uint64_t lsn;		    // everything up to here is in it
 	uint64_t live_refs;	    // of all segments, as the checkpoint says

@@ -15,7 +15,8 @@ struct rebuild {
 	const struct image_definition **list; // owns
 	size_t count;
 	struct store *store;
-	int error; // the store could not be written
+	struct map places; // of messages with keys: struct image_key.by_place
+	int error;	   // the store could not be written
 };
 
 static void
@@ -80,6 +81,47 @@ on_snapshot(void *context, struct store *store)
 	}
 }
 
+/* The keys of one exchange or queue that are in the new store. */
+static uint32_t
+put_keys(void *context, uint8_t *p)
+{
+	const struct image_keys *keys = context;
+	const struct image_key *key;
+	uint32_t count = 0;
+
+	list_for_each (&keys->order, key, const struct image_key, in_order) {
+		if ((keys->of.flags & KEY_WHILE_QUEUED) && !key->moved)
+			continue;
+		key_saved_encode(p, key->value, key->digest);
+		p += KEY_SAVED_SIZE;
+		count++;
+	}
+	return count;
+}
+
+/* The last checkpoint, of the clean stop, has them all. */
+static void
+on_snapshot_keys(void *context, struct store *store)
+{
+	const struct rebuild *r = context;
+	struct image_keys *keys;
+
+	map_for_each (&r->repair->reading.image.keys, keys, struct image_keys, by_owner)
+		store_snapshot_keys(store, &keys->of, (uint32_t)keys->keys.count, put_keys, keys);
+}
+
+/* Its message has another number in the new store. */
+static void
+move_key(const struct rebuild *r, const struct image_queue *q, uint64_t was, uint64_t is)
+{
+	struct image_key *key = image_keys_at(&r->places, q->id, was);
+
+	if (key == NULL)
+		return;
+	key->value = (q->is_part ? q->part : 0) << 48 | is;
+	key->moved = true;
+}
+
 /* Writes what has gathered when there is enough of it. */
 static void
 turn(struct rebuild *r)
@@ -127,6 +169,7 @@ on_message(void *context, const struct open_message *open)
 		store_add_ref(r->store, log, refs + (size_t)i * MESSAGE_REF_SIZE, qseq,
 			      (uint32_t)message.body.n, open->refs[i].due_ms);
 		store_cold_push(log, qseq, (uint32_t)message.body.n);
+		move_key(r, open->refs[i].queue, open->refs[i].ref.qseq, qseq);
 		if (open->refs[i].redelivered)
 			log->redelivered_below = qseq + 1;
 		if (open->refs[i].returns > 0)
@@ -141,8 +184,11 @@ fill(struct rebuild *r)
 	int error;
 
 	write_definitions(r);
+	map_init(&r->places);
+	image_keys_find_places(&r->repair->reading.image, &r->places);
 	reading_messages(&r->repair->reading, on_message, r);
 	error = store_close(&r->store, r->error == 0);
+	map_fini(&r->places);
 	return r->error != 0 ? r->error : error;
 }
 
@@ -152,6 +198,7 @@ repair_write(struct repair *repair, const char *folder)
 	static const struct store_ops ops = {
 		.define = ignore_definition,
 		.snapshot = on_snapshot,
+		.snapshot_keys = on_snapshot_keys,
 		.stable = ignore_stable,
 		.short_of_space = on_short_of_space,
 		.failed = on_failed,

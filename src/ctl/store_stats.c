@@ -159,6 +159,45 @@ add_reason(struct buf *out, const struct stats *stats, size_t at)
 		buf_add_str(out, "nothing: it goes with the next checkpoint");
 }
 
+static const char *
+owner_of(const struct image_keys *keys)
+{
+	return keys->of.owner == KEY_OF_QUEUE ? "queue" : "exchange";
+}
+
+/* What a start finds; it keeps as many as it is asked to. */
+static void
+print_keys(const struct image *image)
+{
+	const struct image_keys *keys;
+	struct ctl_name vhost;
+	struct ctl_name name;
+
+	if (image->keys.count == 0)
+		return;
+	(void)printf("\n%-24s %-24s %10s %12s\n", "vhost", "deduplicates", "kind", "keys");
+	map_for_each (&image->keys, keys, const struct image_keys, by_owner)
+		(void)printf("%-24s %-24s %10s %12zu\n", ctl_name(&vhost, keys->of.vhost),
+			     ctl_name(&name, keys->of.name), owner_of(keys), keys->keys.count);
+}
+
+static json_t *
+json_of_keys(const struct image *image)
+{
+	json_t *all = json_array();
+	const struct image_keys *keys;
+
+	map_for_each (&image->keys, keys, const struct image_keys, by_owner) {
+		json_t *object = json_object();
+
+		json_put_text(object, "vhost", keys->of.vhost);
+		json_put_text(object, owner_of(keys), keys->of.name);
+		json_put_number(object, "keys", keys->keys.count);
+		assert(json_array_append_new(all, object) == 0);
+	}
+	return all;
+}
+
 static void
 print_text(const struct stats *stats)
 {
@@ -192,6 +231,7 @@ print_text(const struct stats *stats)
 				     ctl_name(&vhost, q->vhost), image_queue_name(&name, q),
 				     (unsigned long long)q->id, (unsigned long long)q->open,
 				     (unsigned long long)q->open_octets);
+	print_keys(&stats->reading.image);
 }
 
 struct totals {
@@ -299,6 +339,8 @@ print_json(const struct stats *stats)
 	json_put_number(sums, "last_lsn", stats->reading.last_lsn);
 	assert(json_object_set_new(object, "files", files) == 0);
 	assert(json_object_set_new(object, "queues", queues) == 0);
+	assert(json_object_set_new(object, "deduplication", json_of_keys(&stats->reading.image)) ==
+	       0);
 	assert(json_object_set_new(object, "total", sums) == 0);
 	json_print(stdout, object);
 }
