@@ -308,6 +308,21 @@ keys_place(const struct route *route)
 }
 
 void
+keys_move(struct route *route, const struct message *m)
+{
+	struct queue *q = route->queues[0];
+	struct key_mark mark = {.is_start = false};
+
+	if (!(q->flags & QUEUE_HOLDS_KEYS))
+		return;
+	mark.of = whole_of(q)->life->deduplication;
+	if (!find_key(mark.of, headers_of(m), mark.digest))
+		return;
+	route_add_mark(route, &mark);
+	keys_place(route);
+}
+
+void
 keys_add(const struct key_mark *mark, uint32_t flags)
 {
 	struct deduplication *d = mark->of;

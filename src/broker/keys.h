@@ -54,6 +54,9 @@ bool keys_admit(struct exchange *exchange, struct routing *routing);
 void route_add_mark(struct route *route, const struct key_mark *mark);
 void route_copy_marks(struct route *to, const struct route *from);
 void route_drop_marks(struct route *route);
+/* The message goes from its queue to a part of it, or from there to the queue, which is alone in the route: if it has a
+ * key that counts while it is queued, it takes it along. */
+void keys_move(struct route *route, const struct message *message);
 /* The key is remembered: enum cached_key_flag, or-ed. */
 void keys_add(const struct key_mark *mark, uint32_t flags);
 /* The message gets its number in each queue of the route next: keys of those know where it is. */

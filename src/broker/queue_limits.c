@@ -180,8 +180,12 @@ queue_return(struct queue *q, struct message *message)
 	struct route route = {.queues = &q, .count = 1};
 
 	message->time_ms = broker->now.wall_ms;
+	keys_move(&route, message);
 	queue_publish_admitted(broker, &route, message);
+	keys_note(&route, message);
 	look_at(q, message);
+	route.queues = NULL;
+	route_fini(&route);
 }
 
 /* Who publishes what some queue refused may do so again: no exchange on the way remembers it. */

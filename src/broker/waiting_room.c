@@ -450,10 +450,16 @@ struct publish_result
 waiting_room_put(struct part_owner owner, struct message *message, uint64_t due_ms)
 {
 	struct queue *q = waiting_room_queue(owner);
+	struct route route = {.queues = &q, .count = 1};
+	struct publish_result result;
 
 	assert_not_dispatching(q->vhost->broker);
 	assert(message->time_ms == 0);
-	return put(&(struct route){.queues = &q, .count = 1}, message, due_ms);
+	keys_move(&route, message);
+	result = put(&route, message, due_ms);
+	route.queues = NULL;
+	route_fini(&route);
+	return result;
 }
 
 /* A message for the room of an exchange. Whoever routed it knew of a delay. */

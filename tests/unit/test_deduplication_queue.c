@@ -260,6 +260,62 @@ START_TEST(test_a_message_in_a_part)
 }
 END_TEST
 
+static void
+fail_first(void)
+{
+	struct entry entry = take(q);
+
+	queue_fail(q, &entry);
+	broker_check(broker);
+}
+
+/* Between its retries it is the queue's still. */
+START_TEST(test_a_message_that_waits_for_its_retry)
+{
+	struct entry entry;
+
+	ask_number("x-retry-max", 2);
+	ask_number("x-retry-initial", 1000);
+	q = make();
+	send_key(q, "a");
+	for (int i = 0; i < 2; i++) {
+		fail_first();
+		ck_assert_str_eq(bodies(q), "");
+		ck_assert_uint_eq(known(q), 1);
+		send_key(q, "a");
+		pass(10000);
+		ck_assert_str_eq(bodies(q), "a");
+		send_key(q, "a");
+	}
+	ck_assert_uint_eq(duplicates(q), 4);
+	entry = take(q);
+	queue_ack(q, &entry);
+	ck_assert_uint_eq(known(q), 0);
+	/* and after the last one it is not */
+	send_key(q, "a");
+	for (int i = 0; i < 3; i++) {
+		pass(10000);
+		fail_first();
+	}
+	ck_assert_uint_eq(known(q), 0);
+	send_key(q, "a");
+	ck_assert_str_eq(bodies(q), "a");
+}
+END_TEST
+
+START_TEST(test_retries_with_a_cache)
+{
+	ask_number("x-retry-max", 2);
+	ask_number("x-cache-size", 5);
+	q = make();
+	send_key(q, "a");
+	fail_first();
+	pass(100000);
+	ck_assert_str_eq(bodies(q), "a");
+	ck_assert_uint_eq(duplicates(q), 0);
+}
+END_TEST
+
 /* ---- dead letters ---- */
 
 /* A message that dies comes back to its queue by its dead letter exchange. */
@@ -544,9 +600,9 @@ TESTS_WITH("deduplication_queue", set_up, model_tear_down, test_a_value_is_there
 	   test_an_unacked_message_is_there, test_one_that_comes_back_was_never_away,
 	   test_got_without_acknowledgement_it_is_gone, test_expired_it_is_gone,
 	   test_dropped_it_is_gone, test_rejected_it_is_gone, test_purge, test_deleted, test_full,
-	   test_several_queues, test_a_message_in_a_part, test_back_to_its_own_queue,
-	   test_back_by_another_queue, test_back_with_a_cache, test_dead_letters_are_asked_for,
-	   test_cache, test_cache_with_a_ttl_alone, test_cache_forgets_what_was_refused,
-	   test_bad_arguments, test_policy_on_a_queue, test_policy_changes,
-	   test_policy_on_an_exchange, test_the_default_exchange_has_none, test_bad_policies,
-	   test_keys_of_all_levels)
+	   test_several_queues, test_a_message_in_a_part, test_a_message_that_waits_for_its_retry,
+	   test_retries_with_a_cache, test_back_to_its_own_queue, test_back_by_another_queue,
+	   test_back_with_a_cache, test_dead_letters_are_asked_for, test_cache,
+	   test_cache_with_a_ttl_alone, test_cache_forgets_what_was_refused, test_bad_arguments,
+	   test_policy_on_a_queue, test_policy_changes, test_policy_on_an_exchange,
+	   test_the_default_exchange_has_none, test_bad_policies, test_keys_of_all_levels)

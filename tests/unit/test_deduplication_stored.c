@@ -229,6 +229,37 @@ START_TEST(test_a_queue_knows_what_its_parts_have)
 }
 END_TEST
 
+START_TEST(test_a_message_that_waits_for_its_retry)
+{
+	struct entry entry;
+
+	ask_for_it();
+	ask("x-retry-max", 5);
+	ask("x-retry-initial", 600000);
+	declare("own");
+	publish_number("own", 1);
+	ck_assert(take(find("own"), &entry));
+	queue_fail(find("own"), &entry);
+	run_all();
+	for (size_t i = 0; i < countof(stops); i++) {
+		restart(stops[i][0]);
+		restart(stops[i][1]);
+		ck_assert_uint_eq(queue_message_count(find("own")), 0);
+		ck_assert_uint_eq(state_of("own").count, 1);
+		ck_assert(!publish_number("own", 1));
+	}
+	live(700000);
+	ck_assert_uint_eq(queue_message_count(find("own")), 1);
+	for (size_t i = 0; i < 2; i++) {
+		ck_assert(!publish_number("own", 1));
+		run_all();
+		restart(i == 0);
+	}
+	expect_number("own", 1);
+	ck_assert(publish_number("own", 1));
+}
+END_TEST
+
 /* Messages that are on the disk alone leave without anybody reading their headers. */
 START_TEST(test_a_long_queue)
 {
@@ -397,6 +428,6 @@ TESTS_WITH("deduplication_stored", cold_set_up, cold_tear_down,
 	   test_an_exchange_knows_keys_after_restarts, test_the_oldest_one_goes_after_a_restart,
 	   test_time_goes_on_while_it_is_stopped, test_what_was_not_stored_is_not_known,
 	   test_arguments_of_an_older_version, test_in_memory_alone, test_a_queue_knows_what_it_has,
-	   test_a_queue_knows_what_its_parts_have, test_a_long_queue, test_keys_that_came_and_went,
-	   test_another_of_the_same_name, test_by_policy, test_a_policy_of_another_kind,
-	   test_confirms_wait_for_the_key)
+	   test_a_queue_knows_what_its_parts_have, test_a_message_that_waits_for_its_retry,
+	   test_a_long_queue, test_keys_that_came_and_went, test_another_of_the_same_name,
+	   test_by_policy, test_a_policy_of_another_kind, test_confirms_wait_for_the_key)
