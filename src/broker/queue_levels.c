@@ -102,36 +102,19 @@ levels_touch(struct queue *level)
 		queue_touch(q);
 }
 
-/* ---- which one ---- */
-
-static struct queue *
-find(const struct queue *q, uint64_t number)
-{
-	const struct queue_levels *levels;
-
-	if (number == 0)
-		return q->life->queue;
-	levels = q->flags & QUEUE_PRIORITIES ? q->life->levels : NULL;
-	return levels == NULL || number > levels->max ? NULL : levels->at[number];
-}
-
-/* The level for a message of this priority. */
-static uint8_t
-number_for(const struct queue *q, uint8_t priority)
-{
-	return (uint8_t)min_u64(priority, queue_settings(q)->priority_max);
-}
-
 /* ---- publishing ---- */
 
 /* Where a message of this priority goes. */
 static struct queue *
 level_for(struct queue *q, uint8_t priority)
 {
-	uint8_t number = number_for(q, priority);
-	struct queue *level = find(q, number);
+	uint8_t number = (uint8_t)min_u64(priority, queue_settings(q)->priority_max);
 
-	return level != NULL ? level : part_create((struct part_owner){.queue = q}, number);
+	if (number == 0)
+		return q;
+	if (q->life->levels == NULL || q->life->levels->at[number] == NULL)
+		return part_create((struct part_owner){.queue = q}, number);
+	return q->life->levels->at[number];
 }
 
 void
