@@ -38,7 +38,7 @@
 /* When it is looked again at the latest. */
 #define LOOK_MS 60000
 /* So many are read at once, or so many octets. */
-#define READ_MAX 256
+#define READ_MAX 1024
 #define READ_OCTETS (1024 * 1024)
 
 static struct broker *

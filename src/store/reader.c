@@ -426,19 +426,29 @@ find_entry(const struct footer_entry *entries, uint32_t count, uint64_t qseq)
 	return low < count && entries[low].qseq == qseq ? &entries[low] : NULL;
 }
 
-/* Reads the run that has the first message of the queue from this number on. */
+/* Finds the run that has the first message of the queue from this number on. Mostly full runs lie between it and
+ * number *at, which was the last one: that is looked at first, as a search takes many reads. */
 static int
-load_run(const struct read_job *job, const struct footer *footer, uint64_t qseq,
-	 struct footer_run *run, struct footer_entry *entries)
+find_run(const struct read_job *job, const struct footer *footer, uint64_t qseq, uint32_t *at,
+	 struct footer_run *run)
 {
-	uint32_t at;
-	int error = footer_find(footer, job->queue_id, 0, qseq, &at);
+	uint64_t guess = *at + 1 + (qseq - run->last - 1) / FOOTER_RUN_ENTRIES;
+	struct footer_run near;
+	int error;
 
-	if (error == 0)
-		error = footer_run(footer, at, run);
-	if (error == 0)
-		error = footer_entries(footer, run, 0, run->count, entries);
-	return error;
+	if (run->count > 0 && guess < footer->run_count) {
+		error = footer_run(footer, (uint32_t)guess, &near);
+		if (error != 0)
+			return error;
+		if (near.queue_id == job->queue_id && near.priority == 0 && near.first <= qseq &&
+		    qseq <= near.last) {
+			*at = (uint32_t)guess;
+			*run = near;
+			return 0;
+		}
+	}
+	error = footer_find(footer, job->queue_id, 0, qseq, at);
+	return error == 0 ? footer_run(footer, *at, run) : error;
 }
 
 /* Finds the picks, up to so many octets; the others are left. */
@@ -447,6 +457,7 @@ find_picks(struct read_job *job, const struct reader_slot *slot)
 {
 	struct footer_entry entries[FOOTER_RUN_ENTRIES];
 	struct footer_run run = {.count = 0};
+	uint32_t at = 0;
 	uint64_t octets = 0;
 	int error = slot->has_footer ? 0 : -EBADMSG;
 
@@ -460,8 +471,11 @@ find_picks(struct read_job *job, const struct reader_slot *slot)
 			job->cut = true;
 			break;
 		}
-		if (run.count == 0 || qseq > run.last)
-			error = load_run(job, &slot->footer, qseq, &run, entries);
+		if (run.count == 0 || qseq > run.last) {
+			error = find_run(job, &slot->footer, qseq, &at, &run);
+			if (error == 0)
+				error = footer_entries(&slot->footer, &run, 0, run.count, entries);
+		}
 		entry = error == 0 ? find_entry(entries, run.count, qseq) : NULL;
 		if (entry == NULL)
 			continue;
