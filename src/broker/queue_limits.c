@@ -180,6 +180,7 @@ queue_return(struct queue *q, struct message *message)
 	struct route route = {.queues = &q, .count = 1};
 
 	message->time_ms = broker->now.wall_ms;
+	levels_choose(&route, message); // q may be a level of it then
 	keys_move(&route, message);
 	queue_publish_admitted(broker, &route, message);
 	keys_note(&route, message);

@@ -39,7 +39,7 @@ part_find(struct part_owner owner, uint32_t number)
 static void
 set_level(struct queue *level, struct queue *owner)
 {
-	const unsigned exact = QUEUE_COUNTS | QUEUE_LIMITED | QUEUE_HOLDS_KEYS;
+	const unsigned exact = QUEUE_COUNTS | QUEUE_LIMITED | QUEUE_HOLDS_KEYS | QUEUE_RETRIES;
 
 	/* some messages may have limits of their own, so QUEUE_TTL stays */
 	level->flags = (level->flags & ~exact) | (owner->flags & (exact | QUEUE_TTL));

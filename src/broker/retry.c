@@ -47,10 +47,8 @@ draw(struct broker *broker)
 static void
 wait_until(struct queue *q, struct message *failed, uint64_t due_ms)
 {
-	struct part_owner owner = {.queue = q};
+	struct part_owner owner = {.queue = queue_whole(q)};
 
-	if (q->flags & QUEUE_PART)
-		owner.queue = q->life->part->of_queue;
 	(void)waiting_room_put(owner, failed, due_ms);
 }
 

@@ -269,6 +269,36 @@ fail_first(void)
 	broker_check(broker);
 }
 
+/* From a level to the room, and back to the level. */
+START_TEST(test_a_message_of_a_level_that_waits_for_its_retry)
+{
+	struct queue *from;
+	struct entry entry;
+
+	ask_number("x-retry-max", 2);
+	ask_number("x-retry-initial", 1000);
+	ask_number("x-max-priority", 9);
+	q = make();
+	send_key_at(5, "a");
+	entry = take_from(q, &from);
+	ck_assert_ptr_ne(from, q);
+	queue_fail(from, &entry);
+	broker_check(broker);
+	send_key_at(9, "a");
+	ck_assert_str_eq(bodies(q), "");
+	send_key_at(9, "b");
+	pass(10000);
+	send_key_at(1, "a");
+	ck_assert_str_eq(bodies(q), "b a");
+	for (uint64_t left = 2; left > 0; left--) {
+		ck_assert_uint_eq(known(q), left);
+		entry = take_from(q, &from);
+		queue_ack(from, &entry);
+	}
+	ck_assert_uint_eq(known(q), 0);
+}
+END_TEST
+
 /* Between its retries it is the queue's still. */
 START_TEST(test_a_message_that_waits_for_its_retry)
 {
@@ -601,8 +631,9 @@ TESTS_WITH("deduplication_queue", set_up, model_tear_down, test_a_value_is_there
 	   test_got_without_acknowledgement_it_is_gone, test_expired_it_is_gone,
 	   test_dropped_it_is_gone, test_rejected_it_is_gone, test_purge, test_deleted, test_full,
 	   test_several_queues, test_a_message_in_a_part, test_a_message_that_waits_for_its_retry,
-	   test_retries_with_a_cache, test_back_to_its_own_queue, test_back_by_another_queue,
-	   test_back_with_a_cache, test_dead_letters_are_asked_for, test_cache,
-	   test_cache_with_a_ttl_alone, test_cache_forgets_what_was_refused, test_bad_arguments,
-	   test_policy_on_a_queue, test_policy_changes, test_policy_on_an_exchange,
-	   test_the_default_exchange_has_none, test_bad_policies, test_keys_of_all_levels)
+	   test_a_message_of_a_level_that_waits_for_its_retry, test_retries_with_a_cache,
+	   test_back_to_its_own_queue, test_back_by_another_queue, test_back_with_a_cache,
+	   test_dead_letters_are_asked_for, test_cache, test_cache_with_a_ttl_alone,
+	   test_cache_forgets_what_was_refused, test_bad_arguments, test_policy_on_a_queue,
+	   test_policy_changes, test_policy_on_an_exchange, test_the_default_exchange_has_none,
+	   test_bad_policies, test_keys_of_all_levels)

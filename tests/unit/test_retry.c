@@ -429,6 +429,40 @@ START_TEST(test_beside_a_delivery_limit)
 }
 END_TEST
 
+/* A message comes back to its level, behind those that are there. */
+START_TEST(test_with_priorities)
+{
+	struct basic_properties high = {.flags = PROPERTY_priority, .priority = 5};
+	struct queue *q;
+	struct queue *from;
+	struct entry entry;
+
+	ask_number("x-max-priority", 5);
+	ask_number("x-max-length", 4);
+	q = retrying(2);
+	send_with(q, &high, "h1");
+	send(q, "l1");
+	entry = take_from(q, &from);
+	ck_assert_ptr_ne(from, q);
+	queue_fail(from, &entry);
+	entry = take_from(q, &from);
+	ck_assert_ptr_eq(from, q);
+	queue_fail(from, &entry);
+	ck_assert_uint_eq(waiting(q), 2);
+	send_with(q, &high, "h2");
+	send(q, "l2");
+	pass(100);
+	ck_assert_str_eq(bodies(q), "h2 h1 l2 l1");
+	/* they count for the limit of the queue, which has one for all levels */
+	ck_assert_uint_eq(queue_message_count(q), 4);
+	for (int i = 0; i < 2; i++) {
+		entry = take_from(q, &from);
+		ck_assert_int_eq(failures_of(entry.message), i);
+		queue_ack(from, &entry);
+	}
+}
+END_TEST
+
 START_TEST(test_a_policy_turns_it_on_and_off)
 {
 	struct policy_spec spec = {.name = BYTES("p"), .pattern = BYTES("^q$")};
@@ -482,4 +516,4 @@ TESTS_WITH("retry", life_set_up, model_tear_down, test_intervals,
 	   test_a_header_of_a_client_counts_for_nothing, test_chance_can_be_repeated,
 	   test_one_that_waits_takes_no_room, test_the_oldest_is_dropped_for_one_that_comes_back,
 	   test_time_to_live_begins_anew, test_expiration_begins_anew, test_beside_a_delivery_limit,
-	   test_a_policy_turns_it_on_and_off, test_deleted_with_its_queue)
+	   test_with_priorities, test_a_policy_turns_it_on_and_off, test_deleted_with_its_queue)
