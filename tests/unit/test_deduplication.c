@@ -391,6 +391,24 @@ START_TEST(test_a_dead_letter_is_no_duplicate)
 }
 END_TEST
 
+/* What is held back is known from when it came, and goes on when it is due. */
+START_TEST(test_a_delayed_message)
+{
+	ask_string("x-delayed-type", "direct");
+	ask_true("x-message-deduplication");
+	make("x-delayed-message");
+	for (int i = 0; i < 2; i++) {
+		with_number("x-delay", 1000);
+		ck_assert_int_eq(publish_key(x, "a"), i == 0 ? TAKEN : DUPLICATE);
+	}
+	ck_assert_str_eq(bodies(q), "");
+	pass(1000);
+	ck_assert_str_eq(bodies(q), "a");
+	ck_assert_int_eq(publish_key(x, "a"), DUPLICATE);
+	ck_assert_uint_eq(exchange_deduplication(x).duplicates, 2);
+}
+END_TEST
+
 /* ---- the plugin's type ---- */
 
 START_TEST(test_the_type_is_a_fanout)
@@ -520,5 +538,5 @@ TESTS_WITH("deduplication", set_up, model_tear_down, test_a_value_comes_once,
 	   test_what_a_queue_refuses_is_not_remembered, test_the_alternate_is_not_asked,
 	   test_behind_another_exchange, test_routes_are_not_remembered,
 	   test_marks_end_with_their_route, test_a_dead_letter_is_no_duplicate,
-	   test_the_type_is_a_fanout, test_the_type_takes_digits, test_bad_arguments,
-	   test_two_that_wait_for_a_commit)
+	   test_a_delayed_message, test_the_type_is_a_fanout, test_the_type_takes_digits,
+	   test_bad_arguments, test_two_that_wait_for_a_commit)
