@@ -4,6 +4,7 @@
  * restarts: test_queue_cold_random.)
  */
 #include "broker/internal.h"
+#include "broker/retry.h"
 #include "unit/cold_fixture.h"
 
 #define LEVELS 4
@@ -191,6 +192,50 @@ START_TEST(test_a_new_level_has_the_gate_of_its_queue)
 }
 END_TEST
 
+/* What failed comes back to its level, also after a restart in between. */
+START_TEST(test_retries_over_restarts)
+{
+	uint8_t room[256];
+	struct writer w = writer_of(room, sizeof(room));
+	struct queue_spec spec = {.name = BYTES("q"), .durable = true};
+	struct queue *q;
+	static const uint32_t order[] = {3, 7, 2, 6, 1, 5, 0, 4};
+
+	table_put_long(&w, BYTES("x-max-priority"), LEVELS - 1);
+	table_put_long(&w, BYTES("x-retry-max"), 3);
+	table_put_long(&w, BYTES("x-retry-initial"), 60000);
+	table_put_long(&w, BYTES("x-retry-jitter"), 0);
+	spec.arguments = bytes_of(room, (size_t)(w.p - room));
+	q = queue_create(vhost, &spec);
+	send(q, 2 * LEVELS);
+	run_all();
+	for (int clean = 0; clean < 2; clean++) {
+		struct entry entry;
+		struct queue *from;
+
+		while (!queue_may_deliver(q) || queue_must_read(q)) {
+			queue_refill(q);
+			step_store();
+		}
+		from = queue_get(q, false, &entry);
+		ck_assert_uint_eq(number_of(entry.message) % LEVELS, LEVELS - 1);
+		queue_fail(from, &entry);
+		ck_assert_uint_eq(queue_message_count(q), 2 * LEVELS - 1);
+		run_all();
+		restart(clean != 0);
+		q = queue_find(vhost, BYTES("q"));
+		ck_assert_uint_eq(queue_message_count(q), 2 * LEVELS - 1);
+		pass_time(60000);
+		run_all_due();
+		ck_assert_uint_eq(queue_message_count(q), 2 * LEVELS);
+	}
+	/* 3 failed first, and then 7 */
+	for (size_t i = 0; i < countof(order); i++)
+		ck_assert_uint_eq(take(q), order[i]);
+	ck_assert_uint_eq(take(q), UINT32_MAX);
+}
+END_TEST
+
 /* ---- with deduplication ---- */
 
 /* A message with this key; whether the queue did not know it. */
@@ -269,4 +314,4 @@ END_TEST
 TESTS_WITH("priorities_stored", set_up, cold_tear_down,
 	   test_limits_drop_from_the_highest_level_on_the_disk, test_all_levels_expire_on_the_disk,
 	   test_a_deleted_queue_leaves_nothing, test_a_new_level_has_the_gate_of_its_queue,
-	   test_keys_of_all_levels_after_restarts)
+	   test_retries_over_restarts, test_keys_of_all_levels_after_restarts)
