@@ -213,7 +213,11 @@ delete_vhost(void)
 static void
 check_gone_after(void (*end)(void), bool clean)
 {
+	uint64_t ids[2];
+
 	fill();
+	for (size_t i = 0; i < countof(ids); i++)
+		ids[i] = lists[i].queue->log->id;
 	end();
 	for (size_t i = 0; i < QUEUES; i++) {
 		list_drop_ready(&lists[i], 0);
@@ -225,6 +229,8 @@ check_gone_after(void (*end)(void), bool clean)
 	open_all();
 	vhost = vhost_find(broker, BYTES("v"));
 	ck_assert_uint_eq(broker_message_count(broker), 0);
+	for (size_t i = 0; i < countof(ids); i++)
+		ck_assert_ptr_null(queue_log_find(store, ids[i]));
 	make_owners();
 	for (size_t i = 0; i < QUEUES; i++)
 		ck_assert_ptr_null(part_find(owner_of(i), number_of(i)));
