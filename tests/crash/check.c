@@ -6,7 +6,7 @@
  *               came, was not settled, and did not come again
  *   as new      it came again without the mark "redelivered", though it was sent once, or again when it was confirmed
  *   again       it came again on the connection on which it had come, without having been given back
- *   disordered  first deliveries of one publisher's messages are not in the order of their numbers
+ *   disordered  first deliveries of one publisher's messages, of one priority, are not in the order of their numbers
  *   strange     it came and was never sent to this queue
  *
  * All of these must be 0. What was not confirmed, or not persistent, may be lost. An acknowledgement may be
@@ -41,7 +41,8 @@ static struct {
 	struct message *messages; // owns; by number
 	uint64_t count;
 	uint64_t room;
-	uint64_t last_first[QUEUES]; // number + 1 of the last first delivery
+	uint64_t last_first[QUEUES]
+			   [LEVELS_MAX]; // number + 1 of the last first delivery of each priority
 } publishers[PUBLISHERS_MAX];
 
 enum {
@@ -133,7 +134,8 @@ note_delivery(const struct entry *entry, struct message *message, unsigned queue
 
 	received++;
 	if (!journey->connection) {
-		uint64_t *last = &publishers[entry->publisher].last_first[queue];
+		unsigned level = options.levels ? (unsigned)(entry->number % options.levels) : 0;
+		uint64_t *last = &publishers[entry->publisher].last_first[queue][level];
 		if (entry->number < *last && !options.delay)
 			complain(DISORDERED, entry->publisher, entry->number, queue);
 		*last = entry->number + 1;

@@ -54,6 +54,12 @@ exchange_arguments(void)
 amqp_table_t
 queue_arguments(void)
 {
+	static amqp_table_entry_t priority;
+
+	if (options.levels) {
+		priority = entry_number("x-max-priority", options.levels - 1);
+		return (amqp_table_t){.num_entries = 1, .entries = &priority};
+	}
 	return arguments(is_asked("cache") ? 2 : is_asked("queued") ? 1 : 0);
 }
 

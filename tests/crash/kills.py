@@ -50,30 +50,47 @@ def stop_and_look(crew, victim, proofs, name):
 class load:
     """Publishers with confirms, consumers that settle in all ways, definitions that change."""
 
-    @staticmethod
-    def limit_s(options):
-        return 180 + int(options.kills * (options.longest + 6))
+    NAME, SEED, MORE = "load", 1, []
+
+    @classmethod
+    def limit_s(cls, options):
+        return 180 + int(cls.kill_count(options) * (options.longest + 6))
 
     @staticmethod
-    def run(options, proofs):
-        chance, times = random.Random(options.seed + 1), kill_times(options)
+    def kill_count(options):
+        return options.kills
+
+    @classmethod
+    def run(cls, options, proofs):
+        chance, times = random.Random(options.seed + cls.SEED), kill_times(options)
         began, kills, starting = time.monotonic(), 0, 0
         victim = Victim(options.settings)
         with victim, Crew(options, victim) as crew:
+            crew.common += cls.MORE
             crew.start_load(rate=options.rate)
             crew.add("definer")
-            while kills < options.kills:
+            while kills < cls.kill_count(options):
                 watch(crew, victim, next(times))
                 done = kill_and_restart(crew, victim, chance)
                 kills, starting = kills + done, starting + done - 1
             watch(crew, victim, SETTLE_S)
             crew.end_load()
-            proofs.add("load: every end of the broker was ours", victim.kills == kills,
+            proofs.add(f"{cls.NAME}: every end of the broker was ours", victim.kills == kills,
                        f"{kills} kills, {starting} of them while it started, in "
                        f"{time.monotonic() - began:.0f} s; {victim.times()}")
-            proofs.add("load: definitions that were answered stand", True)
-            proofs.add_check(crew, "load")
-            stop_and_look(crew, victim, proofs, "load")
+            proofs.add(f"{cls.NAME}: definitions that were answered stand", True)
+            proofs.add_check(crew, cls.NAME)
+            stop_and_look(crew, victim, proofs, cls.NAME)
+
+
+class priorities(load):
+    """The same with queues of ten priorities, which messages have in turn: each comes in its order."""
+
+    NAME, SEED, MORE = "priorities", 4, ["--levels", "10"]
+
+    @staticmethod
+    def kill_count(options):
+        return options.deaths
 
 
 class deaths:

@@ -202,21 +202,14 @@ static const struct role {
 };
 
 static const struct option long_options[] = {
-	{"dir", required_argument, NULL, 'd'},
-	{"port", required_argument, NULL, 'p'},
-	{"id", required_argument, NULL, 'i'},
-	{"window", required_argument, NULL, 'w'},
-	{"rate", required_argument, NULL, 'r'},
-	{"size", required_argument, NULL, 's'},
-	{"large", required_argument, NULL, 'l'},
-	{"count", required_argument, NULL, 'c'},
-	{"seed", required_argument, NULL, 'S'},
-	{"pid-file", required_argument, NULL, 'P'},
-	{"life", required_argument, NULL, 'L'},
-	{"ttl", required_argument, NULL, 't'},
-	{"deduplicate", required_argument, NULL, 'D'},
-	{"delay", required_argument, NULL, 'T'},
-	{NULL, 0, NULL, 0},
+	{"dir", required_argument, NULL, 'd'},	       {"port", required_argument, NULL, 'p'},
+	{"id", required_argument, NULL, 'i'},	       {"window", required_argument, NULL, 'w'},
+	{"rate", required_argument, NULL, 'r'},	       {"size", required_argument, NULL, 's'},
+	{"large", required_argument, NULL, 'l'},       {"count", required_argument, NULL, 'c'},
+	{"seed", required_argument, NULL, 'S'},	       {"pid-file", required_argument, NULL, 'P'},
+	{"life", required_argument, NULL, 'L'},	       {"ttl", required_argument, NULL, 't'},
+	{"deduplicate", required_argument, NULL, 'D'}, {"delay", required_argument, NULL, 'T'},
+	{"levels", required_argument, NULL, 'y'},      {NULL, 0, NULL, 0},
 };
 
 static void
@@ -225,7 +218,7 @@ usage(void)
 	fprintf(stderr, "usage: ledger ROLE [--dir DIR] [--port PORT] [--id N] [--window N] "
 			"[--rate N] [--size N] [--large N] [--count N] [--seed N] "
 			"[--pid-file FILE] [--life FILE] [--ttl MS] "
-			"[--deduplicate exchange|cache|queued] [--delay MS]\n");
+			"[--deduplicate exchange|cache|queued] [--delay MS] [--levels N]\n");
 	for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
 		fprintf(stderr, "  %-14s  %s\n", roles[i].name, roles[i].help);
 	exit(2);
@@ -279,6 +272,9 @@ take_option(int option)
 	case 'T':
 		options.delay = (unsigned)number;
 		break;
+	case 'y':
+		options.levels = (unsigned)number;
+		break;
 	default:
 		usage();
 	}
@@ -292,7 +288,8 @@ main(int argc, char **argv)
 
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		take_option(option);
-	if (optind + 1 != argc || options.window == 0 || options.size == 0)
+	if (optind + 1 != argc || options.window == 0 || options.size == 0 ||
+	    options.levels > LEVELS_MAX)
 		usage();
 	/* A role does not outlive the campaign. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -56,6 +56,8 @@ void ledger_close(FILE *ledger);
 
 /* ---- the role ---- */
 
+#define LEVELS_MAX 16
+
 /* What the command line says. */
 struct options {
 	const char *dir; // of the ledgers
@@ -67,6 +69,7 @@ struct options {
 	unsigned large;	 // octets of the few large ones
 	unsigned count;	 // of what the role does before it ends; 0: until SIGTERM
 	unsigned ttl;	 // milliseconds, with deaths: what waits longer dies; 0: what is too much
+	unsigned levels; // priorities of the queues, and of messages in turn; 0: they have none
 	unsigned delay;	 // milliseconds: each message is held back for so long at most; 0: none is
 	uint64_t seed;	 // of its random choices
 	const char *pid_file; // where the transactor finds whom to kill

@@ -108,6 +108,10 @@ publish_one(void)
 	}
 	if (has_key)
 		add_message_key(&properties, entry.number);
+	if (options.levels) {
+		properties._flags |= AMQP_BASIC_PRIORITY_FLAG;
+		properties.priority = (uint8_t)(entry.number % options.levels);
+	}
 	if (options.delay)
 		ask_for_delay(&properties);
 	routing_key(key, entry.queues);
