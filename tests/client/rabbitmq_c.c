@@ -192,6 +192,17 @@ publish(amqp_connection_state_t conn, amqp_channel_t channel, const char *exchan
 }
 
 void
+publish_with(amqp_connection_state_t conn, const char *exchange, const char *key, const char *text,
+	     amqp_basic_properties_t *properties)
+{
+	int status =
+		amqp_basic_publish(conn, 1, amqp_cstring_bytes(exchange), amqp_cstring_bytes(key),
+				   0, 0, properties, amqp_cstring_bytes(text));
+
+	ck_assert_int_eq(status, AMQP_STATUS_OK);
+}
+
+void
 publish_numbers(amqp_connection_state_t conn, amqp_channel_t channel, const char *queue, uint32_t n)
 {
 	char text[16];
@@ -272,4 +283,60 @@ must_get(amqp_connection_state_t conn, amqp_channel_t channel, const char *queue
 	ck_assert_mem_eq(message.body.bytes, body, message.body.len);
 	amqp_destroy_message(&message);
 	amqp_maybe_release_buffers(conn);
+}
+
+/* ---- arguments and headers ---- */
+
+void
+ask_number(struct table *table, const char *name, int32_t value)
+{
+	ck_assert_int_lt(table->n, TABLE_MAX);
+	table->entries[table->n++] =
+		(amqp_table_entry_t){.key = amqp_cstring_bytes(name),
+				     .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = value}};
+}
+
+void
+ask_text(struct table *table, const char *name, const char *value)
+{
+	ck_assert_int_lt(table->n, TABLE_MAX);
+	table->entries[table->n++] = (amqp_table_entry_t){
+		.key = amqp_cstring_bytes(name),
+		.value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(value)}};
+}
+
+void
+declare_exclusive(amqp_connection_state_t conn, const char *name, struct table *table)
+{
+	amqp_queue_declare(conn, 1, amqp_cstring_bytes(name), 0, 0, 1, 0,
+			   (amqp_table_t){table->n, table->entries});
+	must(conn, "queue.declare");
+}
+
+bool
+is_text(amqp_bytes_t bytes, const char *text)
+{
+	/* one of no octets may be NULL */
+	return bytes.len == strlen(text) &&
+	       (bytes.len == 0 || memcmp(bytes.bytes, text, bytes.len) == 0);
+}
+
+const amqp_field_value_t *
+field_of(const amqp_table_t *table, const char *name, char kind)
+{
+	for (int i = 0; i < table->num_entries; i++) {
+		if (!is_text(table->entries[i].key, name))
+			continue;
+		ck_assert_int_eq(table->entries[i].value.kind, kind);
+		return &table->entries[i].value;
+	}
+	ck_abort_msg("there is no %s", name);
+	return NULL;
+}
+
+const amqp_table_t *
+headers_of(const amqp_envelope_t *envelope)
+{
+	ck_assert(envelope->message.properties._flags & AMQP_BASIC_HEADERS_FLAG);
+	return &envelope->message.properties.headers;
 }

@@ -113,6 +113,10 @@ void await_ready(amqp_connection_state_t conn, amqp_channel_t channel, const cha
 void publish(amqp_connection_state_t conn, amqp_channel_t channel, const char *exchange,
 	     const char *key, const char *text);
 
+/* The same on channel 1 with properties. */
+void publish_with(amqp_connection_state_t conn, const char *exchange, const char *key,
+		  const char *text, amqp_basic_properties_t *properties);
+
 /* Publishes "0", "1", ... to a queue and waits until all are ready. */
 void publish_numbers(amqp_connection_state_t conn, amqp_channel_t channel, const char *queue,
 		     uint32_t n);
@@ -133,3 +137,25 @@ void await_method(amqp_connection_state_t conn, amqp_channel_t channel, amqp_met
 /* Gets one message with no-ack; it must be there and have that body, or with NULL not be there. */
 void must_get(amqp_connection_state_t conn, amqp_channel_t channel, const char *queue,
 	      const char *body);
+
+#define TABLE_MAX 4
+
+/* Arguments of a queue that is to be declared, or headers. */
+struct table {
+	amqp_table_entry_t entries[TABLE_MAX];
+	int n;
+};
+
+void ask_number(struct table *table, const char *name, int32_t value);
+void ask_text(struct table *table, const char *name, const char *value);
+
+/* Declares an exclusive queue of that name. */
+void declare_exclusive(amqp_connection_state_t conn, const char *name, struct table *table);
+
+bool is_text(amqp_bytes_t bytes, const char *text);
+
+/* The field, which must be there and of that kind. */
+const amqp_field_value_t *field_of(const amqp_table_t *table, const char *name, char kind);
+
+/* The headers of a message, which must have some. */
+const amqp_table_t *headers_of(const amqp_envelope_t *envelope);

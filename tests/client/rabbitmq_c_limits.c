@@ -7,46 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ARGUMENTS_MAX 4
-
-/* Arguments of a queue that is to be declared. */
-struct arguments {
-	amqp_table_entry_t entries[ARGUMENTS_MAX];
-	int n;
-};
-
 static void
-ask_number(struct arguments *arguments, const char *name, int32_t value)
+ask_dead_letters_to(struct table *table, const char *queue)
 {
-	ck_assert_int_lt(arguments->n, ARGUMENTS_MAX);
-	arguments->entries[arguments->n++] =
-		(amqp_table_entry_t){.key = amqp_cstring_bytes(name),
-				     .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = value}};
-}
-
-static void
-ask_text(struct arguments *arguments, const char *name, const char *value)
-{
-	ck_assert_int_lt(arguments->n, ARGUMENTS_MAX);
-	arguments->entries[arguments->n++] = (amqp_table_entry_t){
-		.key = amqp_cstring_bytes(name),
-		.value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(value)}};
-}
-
-static void
-ask_dead_letters_to(struct arguments *arguments, const char *queue)
-{
-	ask_text(arguments, "x-dead-letter-exchange", "");
-	ask_text(arguments, "x-dead-letter-routing-key", queue);
-}
-
-/* An exclusive queue of that name. */
-static void
-declare(amqp_connection_state_t conn, const char *name, struct arguments *arguments)
-{
-	amqp_queue_declare(conn, 1, amqp_cstring_bytes(name), 0, 0, 1, 0,
-			   (amqp_table_t){arguments->n, arguments->entries});
-	must(conn, "queue.declare");
+	ask_text(table, "x-dead-letter-exchange", "");
+	ask_text(table, "x-dead-letter-routing-key", queue);
 }
 
 static void
@@ -56,35 +21,6 @@ reject(amqp_connection_state_t conn, uint64_t tag)
 }
 
 /* ---- x-death ---- */
-
-static bool
-is_text(amqp_bytes_t bytes, const char *text)
-{
-	/* one of no octets may be NULL */
-	return bytes.len == strlen(text) &&
-	       (bytes.len == 0 || memcmp(bytes.bytes, text, bytes.len) == 0);
-}
-
-/* The field, which must be there and of that kind. */
-static const amqp_field_value_t *
-field_of(const amqp_table_t *table, const char *name, char kind)
-{
-	for (int i = 0; i < table->num_entries; i++) {
-		if (!is_text(table->entries[i].key, name))
-			continue;
-		ck_assert_int_eq(table->entries[i].value.kind, kind);
-		return &table->entries[i].value;
-	}
-	ck_abort_msg("there is no %s", name);
-	return NULL;
-}
-
-static const amqp_table_t *
-headers_of(const amqp_envelope_t *envelope)
-{
-	ck_assert(envelope->message.properties._flags & AMQP_BASIC_HEADERS_FLAG);
-	return &envelope->message.properties.headers;
-}
 
 /* How often it died so; 0: it did not. */
 static int64_t
@@ -109,14 +45,14 @@ deaths(const amqp_envelope_t *envelope, const char *queue, const char *reason)
 START_TEST(test_what_a_dead_letter_says)
 {
 	amqp_connection_state_t conn = connect_usual();
-	struct arguments plain = {0}, lettered = {0};
+	struct table plain = {0}, lettered = {0};
 	amqp_envelope_t envelope;
 	const amqp_table_t *death;
 	const amqp_array_t *keys;
 
 	ask_dead_letters_to(&lettered, "rabbitmq-c.dead");
-	declare(conn, "rabbitmq-c.dead", &plain);
-	declare(conn, "rabbitmq-c.work", &lettered);
+	declare_exclusive(conn, "rabbitmq-c.dead", &plain);
+	declare_exclusive(conn, "rabbitmq-c.work", &lettered);
 	consume(conn, 1, "rabbitmq-c.work", "work", false);
 	publish(conn, 1, "", "rabbitmq-c.work", "job");
 	reject(conn, await_body(conn, "job", false));
@@ -147,14 +83,14 @@ END_TEST
 START_TEST(test_attempts_are_counted)
 {
 	amqp_connection_state_t conn = connect_usual();
-	struct arguments work = {0}, retry = {0};
+	struct table work = {0}, retry = {0};
 	amqp_envelope_t envelope;
 
 	ask_dead_letters_to(&work, "rabbitmq-c.retry");
 	ask_dead_letters_to(&retry, "rabbitmq-c.work");
 	ask_number(&retry, "x-max-length", 0);
-	declare(conn, "rabbitmq-c.work", &work);
-	declare(conn, "rabbitmq-c.retry", &retry);
+	declare_exclusive(conn, "rabbitmq-c.work", &work);
+	declare_exclusive(conn, "rabbitmq-c.retry", &retry);
 	consume(conn, 1, "rabbitmq-c.work", "work", false);
 	publish(conn, 1, "", "rabbitmq-c.work", "job");
 	for (int attempt = 0; attempt < 5; attempt++) {
@@ -176,11 +112,11 @@ END_TEST
 START_TEST(test_bounded_queue_keeps_the_newest)
 {
 	amqp_connection_state_t conn = connect_usual();
-	struct arguments bounded = {0};
+	struct table bounded = {0};
 	char text[16];
 
 	ask_number(&bounded, "x-max-length", 10);
-	declare(conn, "rabbitmq-c.bounded", &bounded);
+	declare_exclusive(conn, "rabbitmq-c.bounded", &bounded);
 	for (int i = 0; i < 1000; i++) {
 		(void)snprintf(text, sizeof(text), "%d", i);
 		publish(conn, 1, "", "rabbitmq-c.bounded", text);
@@ -221,11 +157,11 @@ await_answers(amqp_connection_state_t conn, uint64_t first, uint64_t full, uint6
 START_TEST(test_full_queue_nacks)
 {
 	amqp_connection_state_t conn = connect_usual();
-	struct arguments full = {0};
+	struct table full = {0};
 
 	ask_number(&full, "x-max-length", 20);
 	ask_text(&full, "x-overflow", "reject-publish");
-	declare(conn, "rabbitmq-c.full", &full);
+	declare_exclusive(conn, "rabbitmq-c.full", &full);
 	amqp_confirm_select(conn, 1);
 	must(conn, "confirm.select");
 	for (int i = 0; i < 50; i++)
