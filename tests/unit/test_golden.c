@@ -176,10 +176,11 @@ publish(struct session *s, unsigned queues, unsigned number, uint32_t size)
 	(void)store_append_message(s->store, &record, &refs);
 	for (size_t i = 0; i < s->log_count; i++) {
 		struct queue_log *log = s->logs[i];
-		uint64_t qseq = log->next_qseq;
+		uint64_t qseq;
 
 		if (!(queues >> i & 1))
 			continue;
+		qseq = log->next_qseq;
 		store_add_ref(s->store, log, refs, qseq, size, 0);
 		log->next_qseq = max_u64(log->next_qseq, qseq + 1);
 		store_cold_push(log, qseq, size);
