@@ -410,6 +410,8 @@ enum page_offset {
 		4 // u32, CRC32C of the file's number (u64), the header's offset (u32) and the body
 };
 
+_Static_assert((RECORD_RETURNS & RECORD_KEY & RECORD_TYPE_SKIPPABLE) != 0,
+	       "who does not know them does without");
 _Static_assert(RUN_AT_CHECK + 4 == FOOTER_RUN_SIZE, "the run is full");
 _Static_assert(TIMED_AT_BODY + 4 == TIMED_ITEM_SIZE, "the item is full");
 _Static_assert(TRAILER_AT_CRC + 4 == TRAILER_SIZE, "the check is the trailer's end");

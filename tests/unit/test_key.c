@@ -82,15 +82,7 @@ START_TEST(test_records)
 }
 END_TEST
 
-/* Programs that know no keys skip them. */
-START_TEST(test_it_may_be_skipped)
-{
-	ck_assert_uint_ne(RECORD_KEY & RECORD_TYPE_SKIPPABLE, 0);
-	ck_assert_uint_ne(SECTION_KEYS & SECTION_SKIPPABLE, 0);
-}
-END_TEST
-
-/* ... and so does this one with what it does not know. */
+/* As programs that know no keys do with them, so does this one with what it does not know. */
 START_TEST(test_what_is_newer_is_skipped)
 {
 	static const struct {
@@ -234,5 +226,5 @@ START_TEST(test_golden)
 }
 END_TEST
 
-TESTS("key", test_records, test_it_may_be_skipped, test_what_is_newer_is_skipped,
-      test_malformed_records, test_rows, test_malformed_rows, test_golden)
+TESTS("key", test_records, test_what_is_newer_is_skipped, test_malformed_records, test_rows,
+      test_malformed_rows, test_golden)

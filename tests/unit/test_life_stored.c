@@ -4,6 +4,7 @@
  * after any crash.
  */
 #include "unit/life_stored_fixture.h"
+#include "unit/crash_points.h"
 
 /* ---- messages on the disk ---- */
 
@@ -281,36 +282,17 @@ END_TEST
 
 /* ---- crashes ---- */
 
-#define POINTS 400
 #define NUMBERS 60
 
-static struct disk_sim *points[POINTS]; // own
-static uint64_t stables[POINTS];
-static size_t point_count;
 static uint64_t lsns[NUMBERS];
-
-static void
-note_point(void *context, struct disk_sim *sim, const struct disk_sim_call *call)
-{
-	(void)context;
-	if (call->over || call->kind >= SIM_OPEN)
-		return;
-	ck_assert_uint_lt(point_count, POINTS);
-	stables[point_count] = stable;
-	points[point_count++] = disk_sim_clone(sim);
-}
 
 /* Where every message is after a crash there: what was stable is in one place. */
 static void
-check_point(size_t at, unsigned how)
+check_point(size_t at)
 {
-	static const enum disk_sim_survival ways[] = {SIM_NOTHING, SIM_EVERYTHING, SIM_RANDOM};
 	unsigned places[NUMBERS] = {0};
 	static const char *const names[] = {"work", "dead"};
 
-	disk = disk_sim_clone(points[at]);
-	disk_sim_crash(disk, ways[how], at);
-	reopen_all();
 	for (size_t i = 0; i < countof(names); i++) {
 		uint32_t number;
 
@@ -320,16 +302,13 @@ check_point(size_t at, unsigned how)
 	for (uint32_t i = 0; i < NUMBERS; i++) {
 		ck_assert_msg(places[i] <= 1, "point %zu: message %u is in %u places", at, i,
 			      places[i]);
-		ck_assert_msg(places[i] == 1 || lsns[i] == 0 || lsns[i] > stables[at],
+		ck_assert_msg(places[i] == 1 || lsns[i] == 0 || lsns[i] > points[at].stable,
 			      "point %zu: message %u is lost", at, i);
 	}
-	close_all(true);
-	disk_sim_free(&disk);
 }
 
 START_TEST(test_dead_letters_are_in_one_place_after_any_crash)
 {
-	struct disk_sim *whole = disk;
 	struct queue *q;
 
 	declare("dead");
@@ -340,7 +319,6 @@ START_TEST(test_dead_letters_are_in_one_place_after_any_crash)
 		step_store();
 	run_all();
 	memset(lsns, 0, sizeof(lsns));
-	point_count = 0;
 	disk->hook = note_point;
 	for (uint32_t i = 0; i < NUMBERS; i++) {
 		struct entry entry;
@@ -355,17 +333,7 @@ START_TEST(test_dead_letters_are_in_one_place_after_any_crash)
 		}
 	}
 	run_all();
-	disk->hook = NULL;
-	ck_assert_uint_gt(point_count, 30);
-	close_all(true);
-	for (size_t i = 0; i < point_count; i++)
-		for (unsigned how = 0; how < 3; how++)
-			check_point(i, how);
-	for (size_t i = 0; i < point_count; i++)
-		disk_sim_free(&points[i]);
-	printf("dead letters: %zu points, each recovered in three states\n", point_count);
-	disk = whole;
-	reopen_all();
+	check_points("dead letters", 30, check_point);
 }
 END_TEST
 

@@ -4,6 +4,7 @@
  * one place after a crash at any call of the disk.
  */
 #include "unit/stored_fixture.h"
+#include "unit/crash_points.h"
 
 #include "broker/waiting_room.h"
 
@@ -193,20 +194,13 @@ END_TEST
 
 /* ---- crashes ---- */
 
-#define POINTS 2000
-
 static struct {
 	uint64_t sent;		   // LSNs behind which it is safe; 0: not yet
 	uint64_t failed[FAILURES]; // in order
 	uint64_t done;
 } numbers[NUMBERS];
 
-static struct {
-	struct disk_sim *disk; // owns
-	uint64_t stable;
-	unsigned failures[NUMBERS]; // that there were then
-} points[POINTS];
-static size_t point_count;
+static unsigned failures_then[CRASH_POINTS][NUMBERS]; // that there were at each point
 
 static unsigned
 failures_of(uint32_t number, uint64_t lsn)
@@ -219,17 +213,11 @@ failures_of(uint32_t number, uint64_t lsn)
 }
 
 static void
-note_point(void *context, struct disk_sim *sim, const struct disk_sim_call *call)
+note_point_and_failures(void *context, struct disk_sim *sim, const struct disk_sim_call *call)
 {
-	(void)context;
-	if (call->over || call->kind >= SIM_OPEN)
-		return;
-	ck_assert_uint_lt(point_count, POINTS);
-	points[point_count].stable = stable;
-	points[point_count].disk = disk_sim_clone(sim);
 	for (uint32_t i = 0; i < NUMBERS; i++)
-		points[point_count].failures[i] = failures_of(i, UINT64_MAX);
-	point_count++;
+		failures_then[point_count][i] = failures_of(i, UINT64_MAX);
+	note_point(context, sim, call);
 }
 
 /* Fails or finishes what is at hand. */
@@ -260,7 +248,7 @@ static void
 check_found(size_t at, uint32_t number, unsigned failures, bool dead)
 {
 	unsigned least = failures_of(number, points[at].stable);
-	unsigned most = points[at].failures[number];
+	unsigned most = failures_then[at][number];
 
 	if (dead)
 		failures = FAILURES;
@@ -272,15 +260,12 @@ check_found(size_t at, uint32_t number, unsigned failures, bool dead)
 }
 
 static void
-check_point(size_t at, unsigned how)
+check_point(size_t at)
 {
-	static const enum disk_sim_survival ways[] = {SIM_NOTHING, SIM_EVERYTHING, SIM_RANDOM};
 	static const char *const names[] = {"work", "dead"};
 	unsigned places[NUMBERS] = {0};
+	uint64_t wall_ms = present_now.wall_ms;
 
-	disk = disk_sim_clone(points[at].disk);
-	disk_sim_crash(disk, ways[how], at);
-	reopen_all();
 	present_now.wall_ms += 100000;
 	live(1000);
 	for (size_t i = 0; i < countof(names); i++) {
@@ -303,14 +288,11 @@ check_point(size_t at, unsigned how)
 				      numbers[i].sent > points[at].stable,
 			      "point %zu: message %u is lost", at, i);
 	}
-	close_all(true);
-	disk_sim_free(&disk);
+	present_now.wall_ms = wall_ms;
 }
 
 START_TEST(test_messages_that_fail_are_in_one_place_after_any_crash)
 {
-	struct disk_sim *whole = disk;
-	struct now now;
 	struct queue *q;
 
 	declare("dead");
@@ -323,8 +305,7 @@ START_TEST(test_messages_that_fail_are_in_one_place_after_any_crash)
 		step_store();
 	run_all();
 	memset(numbers, 0, sizeof(numbers));
-	point_count = 0;
-	disk->hook = note_point;
+	disk->hook = note_point_and_failures;
 	for (uint32_t i = 0; i < 2 * NUMBERS; i++) {
 		if (i < NUMBERS)
 			numbers[i].sent = send(q, i, true);
@@ -334,20 +315,7 @@ START_TEST(test_messages_that_fail_are_in_one_place_after_any_crash)
 		pass_time(15);
 	}
 	run_all();
-	disk->hook = NULL;
-	ck_assert_uint_gt(point_count, 50);
-	close_all(true);
-	now = present_now;
-	for (size_t i = 0; i < point_count; i++)
-		for (unsigned how = 0; how < 3; how++) {
-			present_now.wall_ms = now.wall_ms;
-			check_point(i, how);
-		}
-	for (size_t i = 0; i < point_count; i++)
-		disk_sim_free(&points[i].disk);
-	printf("retries: %zu points, each recovered in three states\n", point_count);
-	disk = whole;
-	reopen_all();
+	check_points("retries", 50, check_point);
 }
 END_TEST
 

@@ -4,6 +4,7 @@
  * restarts too, and are in one place after any crash.
  */
 #include "unit/waiting_fixture.h"
+#include "unit/crash_points.h"
 
 #define HOUR_MS 3600000
 
@@ -311,35 +312,16 @@ END_TEST
 
 /* ---- crashes ---- */
 
-#define POINTS 600
 #define NUMBERS 60
 
-static struct disk_sim *points[POINTS]; // own
-static uint64_t stables[POINTS];
-static size_t point_count;
 static uint64_t lsns[NUMBERS];
-
-static void
-note_point(void *context, struct disk_sim *sim, const struct disk_sim_call *call)
-{
-	(void)context;
-	if (call->over || call->kind >= SIM_OPEN)
-		return;
-	ck_assert_uint_lt(point_count, POINTS);
-	stables[point_count] = stable;
-	points[point_count++] = disk_sim_clone(sim);
-}
 
 /* Where every message is after a crash there: what was stable comes once. */
 static void
-check_point(size_t at, unsigned how)
+check_point(size_t at)
 {
-	static const enum disk_sim_survival ways[] = {SIM_NOTHING, SIM_EVERYTHING, SIM_RANDOM};
 	unsigned times[NUMBERS] = {0};
 
-	disk = disk_sim_clone(points[at]);
-	disk_sim_crash(disk, ways[how], at);
-	reopen_all();
 	find_both();
 	for (int i = 0; i < 2000 && (i < 10 || waiting() > 0); i++)
 		turn();
@@ -349,19 +331,14 @@ check_point(size_t at, unsigned how)
 	for (uint32_t i = 0; i < NUMBERS; i++) {
 		ck_assert_msg(times[i] <= 1, "point %zu: message %u came %u times", at, i,
 			      times[i]);
-		ck_assert_msg(times[i] == 1 || lsns[i] == 0 || lsns[i] > stables[at],
+		ck_assert_msg(times[i] == 1 || lsns[i] == 0 || lsns[i] > points[at].stable,
 			      "point %zu: message %u is lost", at, i);
 	}
-	close_all(true);
-	disk_sim_free(&disk);
 }
 
 START_TEST(test_they_are_in_one_place_after_any_crash)
 {
-	struct disk_sim *whole = disk;
-
 	memset(lsns, 0, sizeof(lsns));
-	point_count = 0;
 	disk->hook = note_point;
 	for (uint32_t i = 0; i < NUMBERS; i++) {
 		lsns[i] = delay(i, 100, 1 + (int64_t)random_below(100), true);
@@ -369,18 +346,8 @@ START_TEST(test_they_are_in_one_place_after_any_crash)
 			turn();
 	}
 	turns(120);
-	disk->hook = NULL;
 	ck_assert_uint_eq(queue_message_count(out), NUMBERS);
-	ck_assert_uint_gt(point_count, 30);
-	close_all(true);
-	for (size_t i = 0; i < point_count; i++)
-		for (unsigned how = 0; how < 3; how++)
-			check_point(i, how);
-	for (size_t i = 0; i < point_count; i++)
-		disk_sim_free(&points[i]);
-	printf("delayed messages: %zu points, each recovered in three states\n", point_count);
-	disk = whole;
-	reopen_all();
+	check_points("delayed messages", 30, check_point);
 }
 END_TEST
 
