@@ -137,6 +137,15 @@ step_failed(struct store *store, int error)
 }
 
 static void
+send_step(struct store *store)
+{
+	struct merge_job *job = store->merge;
+	bool is_long = job->step == MERGE_STEP_INDEX;
+
+	worker_send(is_long ? &store->index_thread : &store->helper_thread, &job->mail);
+}
+
+static void
 step_arrived(struct store *store, struct mail *mail)
 {
 	struct merge_job *job = container_of(mail, struct merge_job, mail);
@@ -146,7 +155,7 @@ step_arrived(struct store *store, struct mail *mail)
 		step_failed(store, error);
 		return;
 	}
-	if (job->done) {
+	if (job->step == MERGE_STEP_DONE) {
 		take_place(store);
 		reclaim(store);
 		merge_consider(store);
@@ -161,7 +170,7 @@ step_arrived(struct store *store, struct mail *mail)
 	    store->now_ms > store->filling->opened_ms + store->options.flush_interval_ms)
 		store->merge_state = MERGE_PAUSED;
 	else
-		worker_send(&store->helper_thread, &job->mail);
+		send_step(store);
 }
 
 void
@@ -170,7 +179,7 @@ merge_resume(struct store *store)
 	if (store->merge_state != MERGE_PAUSED)
 		return;
 	store->merge_state = MERGE_COPYING;
-	worker_send(&store->helper_thread, &store->merge->mail);
+	send_step(store);
 }
 
 /* ---- the beginning ---- */
@@ -312,7 +321,7 @@ merge_after_checkpoint(struct store *store, bool written)
 	if (store->merge_state == MERGE_MARKED && written && !store->closing) {
 		store->merge_state = MERGE_COPYING;
 		job->mail = (struct mail){.run = run_merge_step, .arrive = step_arrived};
-		worker_send(&store->helper_thread, &job->mail);
+		send_step(store);
 	} else if (store->merge_state == MERGE_MARKED) {
 		give_up(store);
 	}

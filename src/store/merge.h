@@ -30,7 +30,15 @@ bool merge_is_worth(const struct merge_size *size);
 enum merge_choice merge_plan(const struct merge_size *sizes, size_t count, uint64_t limit,
 			     size_t *left);
 
-/* ---- the copy: merge_copy.c; helper thread ---- */
+/* ---- the copy: merge_copy.c; helper thread, but for the index ---- */
+
+/* What is to be done next. */
+enum merge_step {
+	MERGE_STEP_COPY,  // about a MiB of the sources
+	MERGE_STEP_INDEX, // takes long: the index thread does it, on the new file alone
+	MERGE_STEP_NAME,  // the new file takes the place of the sources
+	MERGE_STEP_DONE
+};
 
 /* What is settled of one queue in the sources. */
 struct merge_queue {
@@ -68,13 +76,13 @@ struct merge_job {
 	uint64_t first_timed_ms; // of the new file's footer
 	uint64_t marked_live;	 // octets that were live in the sources when the marks were taken
 	bool named; // its renaming was begun: what it was before is not known to be there
-	bool done;
+	enum merge_step step;
 	int error;
 };
 
 /* Finds the queues of the sources. */
 void run_merge_list(struct mail *mail);
-/* Copies about a MiB of the sources; with the last step the new file is in place and job->done. */
+/* Does the next step, and maybe sets the one after that. */
 void run_merge_step(struct mail *mail);
 /* Forgets what was written so far, or what of the job is left. */
 void merge_job_fini(struct merge_job *job);

@@ -267,7 +267,7 @@ open_source(struct merge_job *job)
 
 /* Goes on in the present source, which is open. */
 static int
-copy_some(struct merge_job *job)
+copy_source(struct merge_job *job)
 {
 	uint64_t end = job->sources[job->source].place.end;
 	uint64_t until = min_u64(end, job->offset + STEP_OCTETS);
@@ -286,20 +286,18 @@ copy_some(struct merge_job *job)
 	return error;
 }
 
-/* Makes the file whole and puts it into the left source's place, then removes the right one. */
+/* Makes the new file whole: with its index all of it is synced. */
 static int
-finish(struct merge_job *job)
+make_index(struct merge_job *job)
 {
 	uint8_t octets[SEGMENT_HEADER_SIZE];
 	char temporary[PATH_MAX_SIZE];
-	char path[PATH_MAX_SIZE];
 	struct footer footer;
 	struct scan scan;
 	int error;
 
 	segment_header_encode(octets, &job->header);
 	temporary_path(temporary, job->header.id);
-	segment_path(path, job->header.id);
 	error = disk_write(job->file, octets, sizeof(octets), 0);
 	if (error == 0)
 		error = scan_open_path(&scan, job->disk, temporary, job->header.id);
@@ -314,14 +312,27 @@ finish(struct merge_job *job)
 	if (error != 0)
 		return error;
 	job->first_timed_ms = footer.first_timed_ms;
-	/* with the footer all of it was synced */
+	job->step = MERGE_STEP_NAME;
+	return 0;
+}
+
+/* Puts it into the left source's place, then removes the right one. */
+static int
+take_name(struct merge_job *job)
+{
+	char temporary[PATH_MAX_SIZE];
+	char path[PATH_MAX_SIZE];
+	int error;
+
+	temporary_path(temporary, job->header.id);
+	segment_path(path, job->header.id);
 	job->named = true;
 	error = disk_rename(job->disk, temporary, path);
 	if (error == 0)
 		error = disk_sync_dir(job->disk, LOG_FOLDER);
 	if (error != 0)
 		return error;
-	job->done = true;
+	job->step = MERGE_STEP_DONE;
 	reader_forget(job->reader, job->header.id);
 	if (job->header.swallowed == 0)
 		return 0;
@@ -345,27 +356,45 @@ discard(struct merge_job *job)
 		log_warn("store: cannot remove %s", path);
 }
 
+static int
+copy_some(struct merge_job *job)
+{
+	int error = job->file == NULL ? begin(job) : 0;
+
+	if (error == 0 && job->source < job->source_count && !job->scanning)
+		error = open_source(job);
+	if (error == 0 && job->scanning)
+		error = copy_source(job);
+	if (error == 0)
+		error = write_out(job);
+	if (error == 0 && job->scanning && job->offset >= job->sources[job->source].place.end) {
+		scan_close(&job->scan);
+		job->scanning = false;
+		job->source++;
+	}
+	if (error == 0 && job->source == job->source_count)
+		job->step = MERGE_STEP_INDEX;
+	return error;
+}
+
 void
 run_merge_step(struct mail *mail)
 {
 	struct merge_job *job = container_of(mail, struct merge_job, mail);
 
-	if (job->file == NULL)
-		job->error = begin(job);
-	if (job->error == 0 && job->source < job->source_count && !job->scanning)
-		job->error = open_source(job);
-	if (job->error == 0 && job->scanning)
+	switch (job->step) {
+	case MERGE_STEP_COPY:
 		job->error = copy_some(job);
-	if (job->error == 0)
-		job->error = write_out(job);
-	if (job->error == 0 && job->scanning &&
-	    job->offset >= job->sources[job->source].place.end) {
-		scan_close(&job->scan);
-		job->scanning = false;
-		job->source++;
+		break;
+	case MERGE_STEP_INDEX:
+		job->error = make_index(job);
+		break;
+	case MERGE_STEP_NAME:
+		job->error = take_name(job);
+		break;
+	case MERGE_STEP_DONE:
+		assert(false);
 	}
-	if (job->error == 0 && job->source == job->source_count)
-		job->error = finish(job);
 	if (job->error != 0 && !job->named)
 		discard(job);
 }

@@ -493,6 +493,34 @@ START_TEST(test_reads_about_the_renaming)
 }
 END_TEST
 
+/* The index of the new file takes long. The helper, which reads wait for, has no part in it. */
+START_TEST(test_reads_do_not_wait_for_the_new_index)
+{
+	uint32_t queue;
+
+	merge_small_files(&f, 1, true);
+	queue = make_garbage(&f);
+	merge_reach(&f, MERGE_COPYING);
+	while (f.store->merge->step == MERGE_STEP_COPY) {
+		ck_assert(store_fixture_help(&f));
+		store_receive(f.store);
+		ck_assert_ptr_nonnull(f.store->merge);
+	}
+	ck_assert_int_eq(f.store->merge->step, MERGE_STEP_INDEX);
+	store_fixture_evict(&f, queue, 1);
+	f.read_ends = 0;
+	store_fixture_read(&f, queue, 3, 1000000);
+	store_fixture_help(&f);
+	store_receive(f.store);
+	ck_assert_uint_eq(f.read_ends, 1);
+	ck_assert_int_eq(f.store->merge->step, MERGE_STEP_INDEX);
+	merge_rest(&f);
+	ck_assert_uint_gt(merged_segments(&f), 0);
+	store_fixture_read_out(&f, queue, 7, 1000000);
+	store_fixture_check(&f);
+}
+END_TEST
+
 /* ---- when ---- */
 
 static void
@@ -645,5 +673,6 @@ TESTS_WITH("merge", NULL, tear_down, test_open_references_are_kept_and_no_others
 	   test_a_pair_that_does_not_fit_leaves_the_worst_file_alone,
 	   test_a_file_of_one_large_record, test_marks_that_come_between_two_steps,
 	   test_whatever_happens_in_any_state, test_reads_about_the_renaming,
-	   test_less_garbage_than_half_is_left, test_fewer_than_three_files_are_left,
-	   test_an_idle_store_is_merged, test_the_disk_follows_what_is_live)
+	   test_reads_do_not_wait_for_the_new_index, test_less_garbage_than_half_is_left,
+	   test_fewer_than_three_files_are_left, test_an_idle_store_is_merged,
+	   test_the_disk_follows_what_is_live)

@@ -310,7 +310,7 @@ read_left_source(uint32_t queue)
 static void
 finish_merge(void)
 {
-	for (unsigned i = 0; !f.store->merge->done; i++) {
+	for (unsigned i = 0; f.store->merge->step != MERGE_STEP_DONE; i++) {
 		ck_assert_uint_lt(i, 100);
 		store_receive(f.store);
 		turn();
