@@ -4,9 +4,9 @@ The part of the crash campaigns in which messages are tried again: a consumer fa
 queue with x-retry-max, so messages wait, come back, and at last are dead letters, while the broker is killed. All that
 the clients see is noted in one list, in order. In the end everything is acknowledged or dead.
 
-What a kill may undo is what was not synced: a failure, an acknowledgement, or a letter with the failure that led to it.
-Then the message is as it was before, and comes again. It waits longer than a sync takes, so never is more than one step
-undone.
+What a kill may undo is what was not synced: a failure, an acknowledgement, a letter with the failure that led to it, or
+that the message went on when it had waited. Then it is as it was before, and comes again: after a wait as new, otherwise
+with the mark "redelivered". It waits longer than a sync takes, so never is more than one step undone.
 """
 import contextlib
 import random
@@ -53,7 +53,7 @@ class Notes:
         if count <= was:
             self.seen["undone"] += fate == "failed"
             self.seen["again"] += fate == "done"
-            if not redelivered:
+            if not redelivered and (count < was or count == 0):
                 self.fault(f"{number} came again with {count} failures without the mark")
         elif time.monotonic() - at < INITIAL_MS / 1000 * MULTIPLIER ** was - EARLY_S:
             self.fault(f"{number} failed the {count}. time and waited {time.monotonic() - at:.3f} s only")
