@@ -377,7 +377,7 @@ enum footer_entry_flag {
 #define TIMED_HEAD_SIZE 16
 #define TIMED_PIECE_HEADER_SIZE 16
 #define TIMED_PIECE_ITEMS 256
-#define TIMED_ITEM_SIZE 32
+#define TIMED_ITEM_SIZE 36
 
 enum timed_head_offset {
 	TIMED_HEAD_AT_FIRST = 0, // u64, time of the first item; all ones: there is none
@@ -397,7 +397,8 @@ enum timed_item_offset {
 	TIMED_AT_QUEUE = 8,  // u64, queue id
 	TIMED_AT_QSEQ = 16,  // u64
 	TIMED_AT_SHARE = 24, // u32, octets of the record divided by its references
-	TIMED_AT_BODY = 28   // u32, octets of the body
+	TIMED_AT_BODY = 28,  // u32, octets of the body
+	TIMED_AT_OFFSET = 32 // u32, offset of the record / 8
 };
 
 /* ---- page files: bodies behind each other, each with a header ---- */
@@ -413,7 +414,7 @@ enum page_offset {
 _Static_assert((RECORD_RETURNS & RECORD_KEY & RECORD_TYPE_SKIPPABLE) != 0,
 	       "who does not know them does without");
 _Static_assert(RUN_AT_CHECK + 4 == FOOTER_RUN_SIZE, "the run is full");
-_Static_assert(TIMED_AT_BODY + 4 == TIMED_ITEM_SIZE, "the item is full");
+_Static_assert(TIMED_AT_OFFSET + 4 == TIMED_ITEM_SIZE, "the item is full");
 _Static_assert(TRAILER_AT_CRC + 4 == TRAILER_SIZE, "the check is the trailer's end");
 _Static_assert(BATCH_AT_TERM == RECORD_HEADER_SIZE, "the payload follows the header");
 _Static_assert(BATCH_AT_STABLE + 8 == BATCH_SIZE, "the batch record is full");

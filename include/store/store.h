@@ -200,6 +200,7 @@ struct stored_place {
 	uint64_t lsn;	    // of its record, or of another one of the same segment
 	uint64_t share;	    // store_share() of its record
 	uint32_t body_size; // octets
+	uint32_t offset; // of the record in its segment, / 8, if it is still there; 0: nobody knows
 };
 
 /* Settles one stored message of the queue. Returns the LSN behind which the mark is safe. */
@@ -265,7 +266,7 @@ uint64_t store_ack_cold(struct store *store, struct queue_log *log, uint64_t qse
 /* A message to be read, and where it is. */
 struct store_pick {
 	uint64_t qseq;
-	uint64_t lsn; // as in its stored_place
+	struct stored_place place;
 };
 
 /* Reads these messages of the cold part, in order of their numbers, beside what store_read() asks for: ops.read_this,

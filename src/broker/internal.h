@@ -256,8 +256,10 @@ void ttl_on_deadline(struct deadline *deadline, uint64_t now_ms);
 
 /* ---- queue_deadlines.c: stored messages whose time has come ---- */
 
+struct stored_place;
+
 /* A message of the cold part is to die when it has been read. */
-void queue_let_die(struct queue *queue, uint64_t qseq, uint64_t lsn, uint32_t body_size);
+void queue_let_die(struct queue *queue, uint64_t qseq, const struct stored_place *place);
 /* There is no cold part any more. */
 void queue_forget_dying(struct queue *queue);
 /* broker->stored_due. */
@@ -355,7 +357,6 @@ void page_check(const struct queue *queue);
 /* Appends a persistent message for the durable queues of the route, which must get it next, and notes its
  * record in it. Returns the lsn behind which it is safe; 0 when no queue is durable. */
 uint64_t queue_store(struct broker *broker, const struct route *route, struct message *message);
-struct stored_place;
 /* The same for a durable waiting room, which is the route: the record says when the message is ready, in ms since
  * 1970. place gets where it is. */
 uint64_t queue_store_waiting(struct broker *broker, const struct route *route,

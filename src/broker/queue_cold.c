@@ -256,8 +256,9 @@ give_back(struct entry entry, struct returned *returned)
 	/* the store does not tell of it again */
 	if ((entry.message->flags & MESSAGE_HAS_EXPIRATION) &&
 	    message_deadline(entry.message) <= returned->queue->vhost->broker->now.wall_ms)
-		queue_let_die(returned->queue, entry_qseq(&entry), message_lsn(entry.message),
-			      entry.message->body_size);
+		queue_let_die(returned->queue, entry_qseq(&entry),
+			      &(struct stored_place){.lsn = message_lsn(entry.message),
+						     .body_size = entry.message->body_size});
 	message_unref(entry.message);
 	return true;
 }

@@ -28,18 +28,11 @@
 #define READ_OCTETS (4 * 1024 * 1024)
 #define READS 4
 
-/* A message on the disk that is to be read, and die. */
-struct dying {
-	uint64_t qseq;
-	uint64_t lsn; // as in its stored_place
-	uint32_t body_size;
-};
-
-/* Of one queue. */
+/* Messages of one queue on the disk that are to be read, and die. */
 struct dying_list {
 	struct list_link waiting; // in broker->dying: some are to be read, and none is being
 	struct queue *queue;	  // borrows: whose it is
-	struct dying *items;	  // owns
+	struct store_pick *items; // own
 	uint32_t count;
 	uint32_t room;
 	uint32_t asked; // the first ones of them, which are being read
@@ -83,7 +76,7 @@ list_waits(struct broker *broker, struct dying_list *list)
 }
 
 void
-queue_let_die(struct queue *q, uint64_t qseq, uint64_t lsn, uint32_t body_size)
+queue_let_die(struct queue *q, uint64_t qseq, const struct stored_place *place)
 {
 	struct dying_list *list;
 
@@ -97,7 +90,7 @@ queue_let_die(struct queue *q, uint64_t qseq, uint64_t lsn, uint32_t body_size)
 		list->room = list->room == 0 ? 16 : 2 * list->room;
 		list->items = xrealloc(list->items, list->room * sizeof(*list->items));
 	}
-	list->items[list->count++] = (struct dying){qseq, lsn, body_size};
+	list->items[list->count++] = (struct store_pick){qseq, *place};
 	q->vhost->broker->dying_count++;
 	list_waits(q->vhost->broker, list);
 	arm(q->vhost->broker);
@@ -106,8 +99,8 @@ queue_let_die(struct queue *q, uint64_t qseq, uint64_t lsn, uint32_t body_size)
 static int
 by_number(const void *left, const void *right)
 {
-	return compare_u64(&((const struct dying *)left)->qseq,
-			   &((const struct dying *)right)->qseq);
+	return compare_u64(&((const struct store_pick *)left)->qseq,
+			   &((const struct store_pick *)right)->qseq);
 }
 
 /* Takes the first ones off. */
@@ -131,15 +124,15 @@ read_some(struct broker *broker, struct dying_list *list)
 
 	qsort(list->items, list->count, sizeof(*list->items), by_number);
 	for (; list->asked < list->count && n < READ_COUNT; list->asked++) {
-		const struct dying *item = &list->items[list->asked];
+		const struct store_pick *item = &list->items[list->asked];
 
-		if (n > 0 && octets + item->body_size > READ_OCTETS)
+		if (n > 0 && octets + item->place.body_size > READ_OCTETS)
 			break;
 		/* one may have been noted twice */
 		if (n > 0 && picks[n - 1].qseq == item->qseq)
 			continue;
-		octets += item->body_size;
-		picks[n++] = (struct store_pick){item->qseq, item->lsn};
+		octets += item->place.body_size;
+		picks[n++] = *item;
 	}
 	broker->dying_reads++;
 	store_read_these(broker->store, list->queue->log, picks, n);
@@ -242,7 +235,7 @@ expire(struct queue *q, const struct store_deadline *items, uint32_t n)
 		if (!store_is_cold(q->log, item->qseq)) {
 			ttl_expire(q, item->qseq);
 		} else if (dead_letters) {
-			queue_let_die(q, item->qseq, item->place.lsn, item->place.body_size);
+			queue_let_die(q, item->qseq, &item->place);
 		} else {
 			broker->effect_lsn = store_ack_cold(broker->store, q->log, item->qseq,
 							    &item->place, ACK_EXPIRED);

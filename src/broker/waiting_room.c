@@ -358,7 +358,7 @@ waiting_room_ask(struct waiting_room *room)
 		w->asked = true;
 		octets += w->place.body_size;
 		list_append(&room->asked, &w->unread);
-		picks[n++] = (struct store_pick){w->number, w->place.lsn};
+		picks[n++] = (struct store_pick){w->number, w->place};
 	}
 	if (n == 0)
 		return;

@@ -59,7 +59,7 @@ give(struct store *store, struct read_job *job, struct queue_log *log)
 	uint32_t at = 0;
 
 	for (uint32_t i = 0; i < job->pick_count; i++) {
-		uint64_t qseq = job->picks[i];
+		uint64_t qseq = job->picks[i].qseq;
 		const struct read_item *item = find_item(job, &at, qseq);
 		struct stored_message message;
 
@@ -117,7 +117,7 @@ pick_arrived(struct store *store, struct mail *mail)
 	if (job->error == -ENOENT && segment_by_id(store, job->segments[0].id) == NULL)
 		job->error = 0;
 	/* those that were left for the next job */
-	while (job->cut && job->pick_count > 0 && job->picks[job->pick_count - 1] >= job->next)
+	while (job->cut && job->pick_count > 0 && job->picks[job->pick_count - 1].qseq >= job->next)
 		job->pick_count--;
 	if (job->error != 0) {
 		store_fail(store, job->error, "the log could not be read");
@@ -151,7 +151,7 @@ is_placed(const struct store *store, const struct store_pick *pick)
 {
 	const struct batch *filling = store->filling;
 
-	return filling->count == 0 || pick->lsn < filling->first_lsn;
+	return filling->count == 0 || pick->place.lsn < filling->first_lsn;
 }
 
 static struct read_job *
@@ -175,9 +175,9 @@ list_picks(const struct store *store, const struct segment *segment, const struc
 	for (uint32_t i = picking->at; i < picking->count; i++) {
 		const struct store_pick *pick = &picking->picks[i];
 
-		if (!is_placed(store, pick) || segment_of(store, pick->lsn) != segment)
+		if (!is_placed(store, pick) || segment_of(store, pick->place.lsn) != segment)
 			break;
-		job->picks[job->pick_count++] = pick->qseq;
+		job->picks[job->pick_count++] = *pick;
 	}
 	job->segments[0] = segment_place_of(segment);
 	job->segment_count = 1;
@@ -197,13 +197,13 @@ list_tail(const struct segment *segment, struct queue_log *log, struct read_job 
 		uint64_t qseq = tail_qseq(entry, place->first_qseq);
 
 		if ((uint64_t)entry->offset * RECORD_ALIGNMENT >= segment->written) {
-			while (job->pick_count > at && job->picks[job->pick_count - 1] >= qseq)
+			while (job->pick_count > at && job->picks[job->pick_count - 1].qseq >= qseq)
 				job->pick_count--;
 			break;
 		}
-		while (at < job->pick_count && job->picks[at] < qseq)
+		while (at < job->pick_count && job->picks[at].qseq < qseq)
 			at++;
-		if (at < job->pick_count && job->picks[at] == qseq)
+		if (at < job->pick_count && job->picks[at].qseq == qseq)
 			read_job_add_tail(job, entry, qseq);
 		index = entry->next;
 	}
@@ -220,7 +220,7 @@ read_next(struct store *store, struct picking *picking)
 		return;
 	job = job_new(store, picking);
 	if (pick != NULL && is_placed(store, pick)) {
-		segment = segment_of(store, pick->lsn);
+		segment = segment_of(store, pick->place.lsn);
 		assert(segment != NULL);
 		list_picks(store, segment, picking, job);
 		if (segment->tail != NULL)

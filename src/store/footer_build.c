@@ -201,6 +201,7 @@ collect_message(struct build *b, const struct record *record)
 					     .share = (uint32_t)store_share(record->size,
 									    message.ref_count),
 					     .body_size = (uint32_t)message.body.n,
+					     .offset = b->at,
 				     });
 	}
 	return error;
@@ -442,15 +443,17 @@ section_add(struct section *section, const uint8_t *p, size_t n)
 	section->crc = crc32c(section->crc, p, n);
 }
 
-/* Writes what is left, and the header. 0 or the error of the disk. */
+/* Writes what is left, zeros up to where the next one may begin, and the header. 0 or the error of the disk. */
 static int
 section_end(struct section *section, uint32_t tag)
 {
+	static const uint8_t zeros[RECORD_ALIGNMENT];
 	uint8_t header[SECTION_HEADER_SIZE] = {0};
 
 	le32_store(header, tag);
 	le32_store(header + 4, section->crc);
 	le64_store(header + 8, section->size);
+	section_add(section, zeros, record_align(section->size) - section->size);
 	section_flush(section);
 	buf_fini(&section->piece);
 	if (section->error == 0)
@@ -557,23 +560,20 @@ write_timed(const struct build *b, struct disk_file *file, uint64_t at)
 static int
 write_sections(const struct build *b, struct disk_file *file)
 {
-	static const uint8_t zeros[RECORD_ALIGNMENT];
 	uint64_t size = (uint64_t)b->entry_count * FOOTER_ENTRY_SIZE;
 	uint64_t at = sections_at(b->end);
-	uint64_t filling = record_align(size) - size;
-	uint64_t timed_at = at + SECTION_HEADER_SIZE + size + filling;
+	uint64_t timed_at = at + SECTION_HEADER_SIZE + record_align(size);
 	struct section entries;
 	struct section runs;
 	int error;
 
 	section_begin(&entries, file, at);
 	section_begin(&runs, file,
-		      timed_at + SECTION_HEADER_SIZE + timed_section_size(b->timed_count));
+		      timed_at + SECTION_HEADER_SIZE +
+			      record_align(timed_section_size(b->timed_count)));
 	add_runs(b, &entries, &runs);
 	assert(entries.size == size);
 	error = section_end(&entries, SECTION_ENTRIES);
-	if (error == 0 && filling > 0)
-		error = disk_write(file, zeros, filling, at + SECTION_HEADER_SIZE + size);
 	if (error == 0)
 		error = write_timed(b, file, timed_at);
 	if (error == 0)

@@ -64,6 +64,7 @@ timed_piece_encode(uint8_t *p, const struct timed *items, uint32_t left, uint32_
 		le64_store(out + TIMED_AT_QSEQ, items[i].qseq);
 		le32_store(out + TIMED_AT_SHARE, items[i].share);
 		le32_store(out + TIMED_AT_BODY, items[i].body_size);
+		le32_store(out + TIMED_AT_OFFSET, (uint32_t)(items[i].offset / RECORD_ALIGNMENT));
 	}
 	le64_store(p + TIMED_PIECE_AT_NEXT, count < left ? items[count].time_ms : UINT64_MAX);
 	le32_store(p + TIMED_PIECE_AT_COUNT, count);
@@ -111,6 +112,7 @@ footer_timed_piece(const struct footer *footer, uint32_t number, struct timed_pi
 			.qseq = le64_load(in + TIMED_AT_QSEQ),
 			.share = le32_load(in + TIMED_AT_SHARE),
 			.body_size = le32_load(in + TIMED_AT_BODY),
+			.offset = (uint64_t)le32_load(in + TIMED_AT_OFFSET) * RECORD_ALIGNMENT,
 		};
 	}
 	return 0;

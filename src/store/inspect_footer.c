@@ -97,9 +97,12 @@ list_timed(const struct seen *seen, uint32_t *count)
 		const struct seen_ref *ref = &seen->refs[i];
 
 		if (ref->time_ms != 0)
-			timed[(*count)++] =
-				(struct timed){ref->time_ms,	     ref->queue_id, ref->qseq, 0,
-					       (uint32_t)ref->share, ref->body_size};
+			timed[(*count)++] = (struct timed){.time_ms = ref->time_ms,
+							   .queue_id = ref->queue_id,
+							   .qseq = ref->qseq,
+							   .offset = ref->offset,
+							   .share = (uint32_t)ref->share,
+							   .body_size = ref->body_size};
 	}
 	timed_sort(timed, *count);
 	return timed;
@@ -109,7 +112,7 @@ static bool
 is_same_timed(const struct timed *a, const struct timed *b)
 {
 	return a->time_ms == b->time_ms && a->queue_id == b->queue_id && a->qseq == b->qseq &&
-	       a->share == b->share && a->body_size == b->body_size;
+	       a->share == b->share && a->body_size == b->body_size && a->offset == b->offset;
 }
 
 static bool

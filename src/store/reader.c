@@ -163,14 +163,13 @@ reader_open(struct reader *reader, uint64_t id, struct reader_slot **opened)
 /* ---- finding messages ---- */
 
 static void
-add_item(struct read_job *job, const struct footer_entry *entry)
+add_item(struct read_job *job, uint64_t qseq, uint64_t offset, uint32_t body_size)
 {
 	if (job->item_count == job->item_room) {
 		job->item_room = job->item_room == 0 ? 64 : 2 * job->item_room;
 		job->items = xrealloc(job->items, job->item_room * sizeof(*job->items));
 	}
-	job->items[job->item_count++] =
-		(struct read_item){entry->qseq, entry->offset, entry->body_size, false};
+	job->items[job->item_count++] = (struct read_item){qseq, offset, body_size, false};
 }
 
 /* Takes the open messages of a run, until there are enough. */
@@ -193,7 +192,7 @@ take_run(struct read_job *job, const struct footer *footer, const struct footer_
 			return 1;
 		}
 		*octets += entry->body_size + RECORD_EXTRA;
-		add_item(job, entry);
+		add_item(job, entry->qseq, entry->offset, entry->body_size);
 		job->next = entry->qseq + 1;
 	}
 	return error;
@@ -236,13 +235,16 @@ has_reference(const struct message_record *message, uint64_t queue_id, uint64_t 
 }
 
 static void
-leave_out(const struct read_job *job, struct read_item *item, const struct reader_slot *slot)
+leave_out(struct read_job *job, struct read_item *item, const struct reader_slot *slot)
 {
+	item->damaged = true;
+	job->misplaced = job->by_places;
+	if (job->misplaced)
+		return;
 	log_error("store: a message cannot be read: log/%010llu.seg offset=%llu queue=%llu "
 		  "number=%llu; it is left out",
 		  (unsigned long long)slot->id, (unsigned long long)item->offset,
 		  (unsigned long long)job->queue_id, (unsigned long long)item->qseq);
-	item->damaged = true;
 }
 
 /* Takes one record out of octets that were read at start; false when it is not whole in them. */
@@ -346,7 +348,7 @@ read_items(struct read_job *job, struct reader_slot *slot)
 	struct buf scratch;
 
 	buf_init(&scratch, 0);
-	for (uint32_t at = 0; at < job->item_count && job->error == 0;) {
+	for (uint32_t at = 0; at < job->item_count && job->error == 0 && !job->misplaced;) {
 		uint64_t start = job->items[at].offset;
 		uint64_t size = 0;
 		uint32_t n = plan_span(job, at, &size);
@@ -451,38 +453,78 @@ find_run(const struct read_job *job, const struct footer *footer, uint64_t qseq,
 	return error == 0 ? footer_run(footer, *at, run) : error;
 }
 
+/* Where a search for numbers that rise stands. */
+struct search {
+	uint32_t at; // number of the run
+	struct footer_run run;
+	struct footer_entry entries[FOOTER_RUN_ENTRIES];
+};
+
+/* Finds a number that is behind the last one; *found NULL: the segment does not have it. */
+static int
+search_on(const struct read_job *job, const struct reader_slot *slot, uint64_t qseq,
+	  struct search *search, const struct footer_entry **found)
+{
+	struct footer_run *run = &search->run;
+	int error = slot->has_footer ? 0 : -EBADMSG;
+
+	*found = NULL;
+	if (error == 0 && (run->count == 0 || qseq > run->last)) {
+		error = find_run(job, &slot->footer, qseq, &search->at, run);
+		if (error == 0)
+			error = footer_entries(&slot->footer, run, 0, run->count, search->entries);
+	}
+	if (error == 0)
+		*found = find_entry(search->entries, run->count, qseq);
+	return error;
+}
+
 /* Finds the picks, up to so many octets; the others are left. */
 static int
 find_picks(struct read_job *job, const struct reader_slot *slot)
 {
-	struct footer_entry entries[FOOTER_RUN_ENTRIES];
-	struct footer_run run = {.count = 0};
-	uint32_t at = 0;
+	struct search search;
 	uint64_t octets = 0;
-	int error = slot->has_footer ? 0 : -EBADMSG;
+	int error = 0;
 
+	search.at = search.run.count = 0;
 	job->item_count = 0;
 	for (uint32_t i = 0; i < job->pick_count && error == 0; i++) {
-		uint64_t qseq = job->picks[i];
-		const struct footer_entry *entry;
+		const struct store_pick *pick = &job->picks[i];
+		uint64_t offset = (uint64_t)pick->place.offset * RECORD_ALIGNMENT;
+		uint32_t body_size = pick->place.body_size;
 
 		if (octets > job->octets_max) {
-			job->next = qseq;
+			job->next = pick->qseq;
 			job->cut = true;
 			break;
 		}
-		if (run.count == 0 || qseq > run.last) {
-			error = find_run(job, &slot->footer, qseq, &at, &run);
-			if (error == 0)
-				error = footer_entries(&slot->footer, &run, 0, run.count, entries);
+		if (offset == 0 || !job->by_places) {
+			const struct footer_entry *entry;
+
+			error = search_on(job, slot, pick->qseq, &search, &entry);
+			if (entry == NULL)
+				continue;
+			offset = entry->offset;
+			body_size = entry->body_size;
 		}
-		entry = error == 0 ? find_entry(entries, run.count, qseq) : NULL;
-		if (entry == NULL)
-			continue;
-		octets += entry->body_size + RECORD_EXTRA;
-		add_item(job, entry);
+		octets += body_size + RECORD_EXTRA;
+		add_item(job, pick->qseq, offset, body_size);
 	}
 	return error == -ENOENT ? 0 : error;
+}
+
+static void
+read_picks(struct read_job *job, struct reader_slot *slot)
+{
+	job->error = find_picks(job, slot);
+	if (job->error == -EBADMSG) {
+		job->error = reader_rebuild(job->reader, &slot, &job->segments[0]);
+		if (job->error == 0)
+			job->error = find_picks(job, slot);
+	}
+	if (job->error == 0)
+		read_items(job, slot);
 }
 
 void
@@ -494,19 +536,22 @@ run_pick(struct mail *mail)
 	if (job->pick_count == 0)
 		return;
 	job->error = reader_open(job->reader, job->segments[0].id, &slot);
-	if (job->error == -ENOENT) {
+	if (job->error == -ENOENT)
 		job->pick_count = 0;
+	if (job->error != 0)
+		return;
+	if (job->tail_segment != 0) {
+		read_items(job, slot);
 		return;
 	}
-	if (job->error == 0 && job->tail_segment == 0)
-		job->error = find_picks(job, slot);
-	if (job->error == -EBADMSG && slot != NULL) {
-		job->error = reader_rebuild(job->reader, &slot, &job->segments[0]);
-		if (job->error == 0)
-			job->error = find_picks(job, slot);
-	}
-	if (job->error == 0)
-		read_items(job, slot);
+	job->by_places = true;
+	read_picks(job, slot);
+	if (!job->misplaced)
+		return;
+	/* a merge moved them since */
+	job->by_places = job->misplaced = job->cut = false;
+	buf_clear(&job->octets);
+	read_picks(job, slot);
 }
 
 /* ---- counting ---- */

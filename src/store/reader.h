@@ -72,11 +72,13 @@ struct read_job {
 	bool exhausted;	   // the segments have no more of the queue
 	uint64_t lost;	   // messages that are nowhere: there is nothing to read
 	uint64_t lost_octets;
-	uint64_t *
-		picks; // own; numbers to look for in one segment, in order, in place of those from `from' on
+	struct store_pick *
+		picks; // own; what to look for in one segment, in order, in place of those from `from' on
 	uint32_t pick_count;
-	bool cut;  // the items were more octets than was asked for: the last ones were left
-	int error; // of the disk
+	bool by_places; // items are where the picks say, if they are still there
+	bool misplaced; // one was not
+	bool cut;	// the items were more octets than was asked for: the last ones were left
+	int error;	// of the disk
 };
 
 void run_read(struct mail *mail);

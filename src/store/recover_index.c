@@ -114,9 +114,12 @@ add_record(void *context, const struct record *record)
 		scan->segment->live_refs++;
 		if (time_ms != 0)
 			timed_heap_push(&scan->segment->tail->timed,
-					&(struct timed){time_ms, ref.queue_id, ref.qseq,
-							record->lsn, (uint32_t)share,
-							(uint32_t)message.body.n});
+					&(struct timed){.time_ms = time_ms,
+							.queue_id = ref.queue_id,
+							.qseq = ref.qseq,
+							.lsn = record->lsn,
+							.share = (uint32_t)share,
+							.body_size = (uint32_t)message.body.n});
 	}
 	scan->offset += record->size;
 	return error;

@@ -334,12 +334,13 @@ is_near(const struct store *store, uint64_t time_ms)
 
 /* The first item of a cursor whose piece is at hand. */
 static struct timed
-take_of_cursor(struct store *store, struct segment *segment)
+take_of_cursor(struct store *store, struct segment *segment, struct stored_place *at)
 {
 	struct timed_cursor *cursor = &segment->timed;
 	struct timed item = cursor->piece.items[cursor->piece.at++];
 
-	item.lsn = segment->first_lsn;
+	*at = (struct stored_place){segment->first_lsn, item.share, item.body_size,
+				    (uint32_t)(item.offset / RECORD_ALIGNMENT)};
 	if (cursor->piece.at == cursor->piece.count) {
 		drop_piece(cursor);
 		if (is_near(store, cursor->next_ms))
@@ -349,9 +350,9 @@ take_of_cursor(struct store *store, struct segment *segment)
 	return item;
 }
 
-/* The earliest item, when it is due and at hand. */
+/* The earliest item, when it is due and at hand; at: where its record is. */
 static bool
-take_first(struct store *store, uint64_t now_ms, struct timed *item)
+take_first(struct store *store, uint64_t now_ms, struct timed *item, struct stored_place *at)
 {
 	struct timed_heap *heap = first_heap(store);
 	struct segment *segment = first_cursor(store);
@@ -366,12 +367,13 @@ take_first(struct store *store, uint64_t now_ms, struct timed *item)
 		if (heap->items[0].time_ms > now_ms)
 			return false;
 		*item = timed_heap_pop(heap);
+		*at = (struct stored_place){item->lsn, item->share, item->body_size, 0};
 	} else {
 		if (segment == NULL || first.time_ms > now_ms)
 			return false;
 		if (segment->timed.piece.items == NULL)
 			return false;
-		*item = take_of_cursor(store, segment);
+		*item = take_of_cursor(store, segment, at);
 	}
 	if (timed_is_before(&store->timed.given, item))
 		store->timed.given = *item;
@@ -383,10 +385,11 @@ store_take_deadlines(struct store *store, uint64_t now_ms, struct store_deadline
 {
 	uint32_t n = 0;
 	struct timed item;
+	struct stored_place at;
 
 	assert_thread(THREAD_BROKER);
 	store->timed.now_ms = now_ms;
-	for (unsigned i = 0; n < max && i < LOOKS && take_first(store, now_ms, &item); i++) {
+	for (unsigned i = 0; n < max && i < LOOKS && take_first(store, now_ms, &item, &at); i++) {
 		struct queue_log *log = queue_log_find(store, item.queue_id);
 
 		if (log == NULL || qseq_set_has(&log->settled, item.qseq))
@@ -395,7 +398,7 @@ store_take_deadlines(struct store *store, uint64_t now_ms, struct store_deadline
 			.log = log,
 			.qseq = item.qseq,
 			.time_ms = item.time_ms,
-			.place = {item.lsn, item.share, item.body_size},
+			.place = at,
 		};
 	}
 	return n;

@@ -30,7 +30,10 @@ struct timed {
 	uint64_t time_ms; // since 1970
 	uint64_t queue_id;
 	uint64_t qseq;
-	uint64_t lsn;	// of its record, or another one of the same segment
+	union {
+		uint64_t lsn;	 // in a heap: of its record
+		uint64_t offset; // in a section: of its record in the segment
+	};
 	uint32_t share; // store_share() of the record
 	uint32_t body_size;
 };
@@ -73,7 +76,7 @@ uint64_t timed_section_size(uint32_t count);
 
 /* One piece, read. */
 struct timed_piece {
-	struct timed *items; // own; without their lsn
+	struct timed *items; // own
 	uint32_t count;
 	uint32_t at;	  // first item that is wanted
 	uint32_t next;	  // number of the piece behind it

@@ -154,7 +154,8 @@ tell(struct store *store, struct list_job *job)
 			.log = log,
 			.qseq = job->items[i].qseq,
 			.time_ms = job->items[i].time_ms,
-			.place = {job->items[i].lsn, job->items[i].share, job->items[i].body_size},
+			.place = {job->items[i].lsn, job->items[i].share, job->items[i].body_size,
+				  0},
 		};
 	job->done(job->context, items, count);
 	xfree(items);

@@ -53,6 +53,7 @@ struct ledger_ref {
 	uint64_t due_ms;  // 0: it is ready
 	bool cold;	  // it is in the cold part of its queue
 	bool given;	  // its time was given in this run
+	uint32_t offset;  // of its record, as was said with that
 	bool picked;	  // it is to be read alone
 	bool came; // and came to hand otherwise since: if it went back, it may be read or not
 	uint64_t returned[LEDGER_RETURNS]; // LSNs of the records that it came back; 0: it did not

@@ -91,6 +91,7 @@ take_one(struct store_fixture *f, const struct store_deadline *deadline)
 	must(deadline->time_ms == time_of(message, ref));
 	check_place(f, message, &deadline->place);
 	ref->given = true;
+	ref->offset = deadline->place.offset;
 	f->given++;
 	if (!f->cold || !ref->cold || store_fixture_random(f, 2) == 0)
 		return;
@@ -203,6 +204,20 @@ store_fixture_on_read_these_end(void *context, struct queue_log *log)
 		}
 }
 
+/* Where it is said to be: a merge may have moved it since, and sometimes it never was there. */
+static struct stored_place
+place_of(struct store_fixture *f, const struct ledger_message *message,
+	 const struct ledger_ref *ref)
+{
+	bool is_wrong = store_fixture_random(f, 50) == 0;
+
+	return (struct stored_place){
+		.lsn = message->lsn,
+		.body_size = message->body_size,
+		.offset = is_wrong ? (uint32_t)store_fixture_random(f, 100000) : ref->offset,
+	};
+}
+
 void
 store_fixture_pick(struct store_fixture *f, uint32_t queue, uint32_t one_in, uint32_t room)
 {
@@ -223,7 +238,8 @@ store_fixture_pick(struct store_fixture *f, uint32_t queue, uint32_t one_in, uin
 				continue;
 			ref->picked = true;
 			ref->came = false;
-			picks[count++] = (struct store_pick){ref->qseq, f->ledger.messages[i].lsn};
+			picks[count++] = (struct store_pick){
+				ref->qseq, place_of(f, &f->ledger.messages[i], ref)};
 		}
 	store_read_these(f->store, log, picks, count);
 	xfree(picks);

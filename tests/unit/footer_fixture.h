@@ -359,7 +359,8 @@ timed_of(const struct expected *item)
 			      .queue_id = item->queue_id,
 			      .qseq = item->qseq,
 			      .share = item->share,
-			      .body_size = item->body_size};
+			      .body_size = item->body_size,
+			      .offset = item->offset};
 }
 
 static inline int

@@ -260,7 +260,8 @@ START_TEST(test_times_and_extensions_are_kept)
 		publish_timed(i, queues);
 	for (unsigned i = 0; i < TIMED; i++)
 		for (unsigned n = 0; n < TIMED_REFS; n++) {
-			struct stored_place place = {timed[i].lsn, 300, timed[i].body_size};
+			struct stored_place place = {
+				.lsn = timed[i].lsn, .share = 300, .body_size = timed[i].body_size};
 
 			if ((i / 3 + n) % 3 == 0)
 				continue;

@@ -432,7 +432,8 @@ START_TEST(test_damaged_single_message_is_left_out)
 	/* in the first message's body */
 	content[SEGMENT_HEADER_SIZE + BATCH_SIZE + 900] ^= 1;
 	said_begin();
-	store_read_these(f.store, log, &(struct store_pick){1, f.ledger.messages[0].lsn}, 1);
+	store_read_these(f.store, log, &(struct store_pick){1, {.lsn = f.ledger.messages[0].lsn}},
+			 1);
 	store_fixture_flush(&f);
 	ck_assert_ptr_null(log->picking);
 	ck_assert_uint_eq(f.picked, 0);
@@ -442,6 +443,60 @@ START_TEST(test_damaged_single_message_is_left_out)
 	ck_assert(!store_is_cold(log, 1));
 	f.ledger.messages[0].refs[0].cold = false;
 	store_fixture_read_out(&f, queue, 20, 100000);
+}
+END_TEST
+
+/* Changes an octet of the entries of each sealed segment. */
+static void
+damage_entries(void)
+{
+	for (size_t i = 0; i < f.store->segment_count; i++) {
+		uint64_t entries = sizeof(uint64_t);
+		uint8_t *content;
+		size_t size;
+
+		if (f.store->segments[i]->tail != NULL)
+			continue;
+		timed_section(f.store->segments[i]->id, &content, &size);
+		entries += le64_load(content + size - TRAILER_SIZE + TRAILER_AT_SECTIONS) +
+			   SECTION_HEADER_SIZE;
+		content[entries] ^= 8;
+	}
+}
+
+static void
+pick_one(const struct store_deadline *deadline, uint32_t offset)
+{
+	struct store_pick pick = {deadline->qseq, deadline->place};
+	size_t at;
+
+	pick.place.offset = offset;
+	store_fixture_ref(&f, deadline->log, deadline->qseq, &at)->picked = true;
+	store_read_these(f.store, deadline->log, &pick, 1);
+	store_fixture_flush(&f);
+}
+
+START_TEST(test_single_messages_are_read_where_their_deadlines_say)
+{
+	struct store_deadline deadlines[2];
+
+	fill();
+	while (store_take_deadlines(f.store, END_OF_TIME, deadlines, 2) < 2) {
+		ck_assert(store_fixture_help(&f));
+		store_receive(f.store);
+	}
+	ck_assert_uint_ne(deadlines[0].place.offset, 0);
+	ck_assert_uint_ne(deadlines[1].place.offset, 0);
+	damage_entries();
+	said_begin();
+	pick_one(&deadlines[0], deadlines[0].place.offset);
+	ck_assert_uint_eq(f.picked, 1);
+	ck_assert_uint_eq(said("is damaged: it is built anew"), 0);
+	/* where there is another one */
+	pick_one(&deadlines[1], deadlines[0].place.offset);
+	ck_assert_uint_eq(f.picked, 2);
+	ck_assert_uint_eq(said("is damaged: it is built anew"), 1);
+	ck_assert_uint_eq(said("it is left out"), 0);
 }
 END_TEST
 
@@ -470,4 +525,5 @@ TESTS_WITH("store_timed", set_up_timed, tear_down, test_damaged_piece_is_built_a
 	   test_a_piece_is_at_hand_when_it_is_due, test_a_million_that_wait_cost_little_memory,
 	   test_settled_out_of_order_is_not_handed_out, test_the_last_one_ends_a_read,
 	   test_single_messages_are_read_wherever_they_are, test_large_messages_are_read_in_turns,
-	   test_damaged_single_message_is_left_out, test_a_purge_makes_an_end_of_it)
+	   test_damaged_single_message_is_left_out,
+	   test_single_messages_are_read_where_their_deadlines_say, test_a_purge_makes_an_end_of_it)
