@@ -12,6 +12,8 @@
 #define SPAN_MAX (256 * 1024)
 /* What a record has beside its body, as a guess: names, properties, references. */
 #define RECORD_EXTRA 256
+/* And that a record has at most that is believed to be where it is said to be: properties fit in a frame. */
+#define PLACED_EXTRA (256 * 1024)
 
 /* ---- segments ---- */
 
@@ -309,6 +311,20 @@ read_at(struct read_job *job, struct reader_slot *slot, struct buf *scratch, uin
 	return bytes_of(p, n < 0 ? 0 : (size_t)n);
 }
 
+/* Octets of a record that is this large, or says so; 0: there is none. */
+static uint64_t
+large_size(const struct read_job *job, const struct read_item *item, const uint8_t *header,
+	   uint64_t left)
+{
+	uint64_t size = le32_load(header + RECORD_AT_SIZE);
+
+	/* where a record was once may be anything */
+	if (job->by_places && size > item->body_size + PLACED_EXTRA)
+		return 0;
+	/* its size may be damaged */
+	return min_u64(size, left);
+}
+
 /* A record that is larger than was guessed, alone. */
 static void
 read_large(struct read_job *job, struct read_item *item, struct reader_slot *slot,
@@ -320,11 +336,9 @@ read_large(struct read_job *job, struct read_item *item, struct reader_slot *slo
 
 	if (end < 0)
 		job->error = (int)end;
-	/* its size may be damaged */
 	else if (octets.n == RECORD_HEADER_SIZE)
-		octets = read_at(
-			job, slot, scratch, start,
-			min_u64(le32_load(octets.p + RECORD_AT_SIZE), (uint64_t)end - start));
+		octets = read_at(job, slot, scratch, start,
+				 large_size(job, item, octets.p, (uint64_t)end - start));
 	if (job->error == 0 && !take_record(job, item, slot, octets, start))
 		leave_out(job, item, slot);
 }
