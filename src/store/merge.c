@@ -34,13 +34,29 @@ set_merging(struct store *store, const struct merge_job *job, bool merging)
 	}
 }
 
+/* Nothing is merged any more; the job is the caller's. */
+static struct merge_job *
+detach(struct store *store)
+{
+	struct merge_job *job = store->merge;
+
+	set_merging(store, job, false);
+	store->merge = NULL;
+	store->merge_state = MERGE_IDLE;
+	return job;
+}
+
 static void
 give_up(struct store *store)
 {
-	set_merging(store, store->merge, false);
-	merge_job_fini(store->merge);
-	store->merge = NULL;
-	store->merge_state = MERGE_IDLE;
+	merge_job_fini(detach(store));
+}
+
+static void
+release_arrived(struct store *store, struct mail *mail)
+{
+	(void)store;
+	merge_job_fini(container_of(mail, struct merge_job, mail));
 }
 
 /* Octets that are live in the segments that the job knows. */
@@ -99,7 +115,9 @@ take_place(struct store *store)
 	job->source_count = 1;
 	store->merge_retry_ms = 0;
 	store->merge_lacks_room = false;
-	give_up(store);
+	job = detach(store);
+	job->mail = (struct mail){.run = run_merge_release, .arrive = release_arrived};
+	worker_send(&store->index_thread, &job->mail);
 }
 
 /* A message of one of the sources cannot be read. What else they have can, so they stay as they are. */

@@ -58,6 +58,7 @@ struct merge_job {
 	struct {
 		struct segment_place place;
 		uint32_t salt;
+		struct disk_file *held; // owns; see run_merge_release()
 	} sources[2];
 	size_t source_count;
 	struct merge_queue *queues; // own; by id
@@ -84,6 +85,9 @@ struct merge_job {
 void run_merge_list(struct mail *mail);
 /* Does the next step, and maybe sets the one after that. */
 void run_merge_step(struct mail *mail);
+/* Lets the sources go: who closes the last one of a file that has no name any more waits until its blocks are free,
+ * and that should be nobody who reads. The index thread. */
+void run_merge_release(struct mail *mail);
 /* Forgets what was written so far, or what of the job is left. */
 void merge_job_fini(struct merge_job *job);
 

@@ -257,12 +257,17 @@ begin(struct merge_job *job)
 static int
 open_source(struct merge_job *job)
 {
-	int error = scan_open(&job->scan, job->disk, job->sources[job->source].place.id);
+	uint64_t id = job->sources[job->source].place.id;
+	int error = scan_open(&job->scan, job->disk, id);
+	char path[PATH_MAX_SIZE];
 
 	job->scan.salt = job->sources[job->source].salt;
 	job->scanning = error == 0;
 	job->offset = SEGMENT_HEADER_SIZE;
-	return error;
+	if (error != 0)
+		return error;
+	segment_path(path, id);
+	return disk_open(job->disk, path, DISK_READ, &job->sources[job->source].held);
 }
 
 /* Goes on in the present source, which is open. */
@@ -399,9 +404,24 @@ run_merge_step(struct mail *mail)
 		discard(job);
 }
 
+static void
+close_sources(struct merge_job *job)
+{
+	for (size_t i = 0; i < countof(job->sources); i++)
+		if (job->sources[i].held != NULL)
+			disk_close(&job->sources[i].held);
+}
+
+void
+run_merge_release(struct mail *mail)
+{
+	close_sources(container_of(mail, struct merge_job, mail));
+}
+
 void
 merge_job_fini(struct merge_job *job)
 {
+	close_sources(job);
 	for (size_t i = 0; i < job->queue_count; i++)
 		qseq_set_fini(&job->queues[i].settled);
 	xfree(job->queues);

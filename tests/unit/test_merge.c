@@ -494,8 +494,9 @@ START_TEST(test_reads_about_the_renaming)
 }
 END_TEST
 
-/* The index of the new file takes long. The helper, which reads wait for, has no part in it. */
-START_TEST(test_reads_do_not_wait_for_the_new_index)
+/* The index of the new file takes long, and so does it to let the old ones go. The helper, which reads wait for, has no
+ * part in that. */
+START_TEST(test_reads_do_not_wait_for_what_takes_long)
 {
 	uint32_t queue;
 
@@ -515,6 +516,14 @@ START_TEST(test_reads_do_not_wait_for_the_new_index)
 	store_receive(f.store);
 	ck_assert_uint_eq(f.read_ends, 1);
 	ck_assert_int_eq(f.store->merge->step, MERGE_STEP_INDEX);
+	ck_assert(store_fixture_index(&f));
+	store_receive(f.store);
+	ck_assert_int_eq(f.store->merge->step, MERGE_STEP_NAME);
+	ck_assert(store_fixture_help(&f));
+	ck_assert_ptr_nonnull(f.store->merge->sources[0].held);
+	store_receive(f.store);
+	ck_assert_uint_gt(merged_segments(&f), 0);
+	ck_assert(store_fixture_index(&f));
 	merge_rest(&f);
 	ck_assert_uint_gt(merged_segments(&f), 0);
 	store_fixture_read_out(&f, queue, 7, 1000000);
@@ -674,6 +683,6 @@ TESTS_WITH("merge", NULL, tear_down, test_open_references_are_kept_and_no_others
 	   test_a_pair_that_does_not_fit_leaves_the_worst_file_alone,
 	   test_a_file_of_one_large_record, test_marks_that_come_between_two_steps,
 	   test_whatever_happens_in_any_state, test_reads_about_the_renaming,
-	   test_reads_do_not_wait_for_the_new_index, test_less_garbage_than_half_is_left,
+	   test_reads_do_not_wait_for_what_takes_long, test_less_garbage_than_half_is_left,
 	   test_fewer_than_three_files_are_left, test_an_idle_store_is_merged,
 	   test_the_disk_follows_what_is_live)
