@@ -154,6 +154,7 @@ step_failed(struct store *store, int error)
 	}
 }
 
+/* To the thread that the step is for: what takes long would keep reads waiting on the helper. */
 static void
 send_step(struct store *store)
 {

@@ -83,7 +83,7 @@ struct merge_job {
 
 /* Finds the queues of the sources. */
 void run_merge_list(struct mail *mail);
-/* Does the next step, and maybe sets the one after that. */
+/* Does job->step, and sets the next one when that is complete. */
 void run_merge_step(struct mail *mail);
 /* Lets the sources go: who closes the last one of a file that has no name any more waits until its blocks are free,
  * and that should be nobody who reads. The index thread. */
