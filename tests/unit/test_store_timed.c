@@ -500,6 +500,45 @@ START_TEST(test_single_messages_are_read_where_their_deadlines_say)
 }
 END_TEST
 
+static size_t largest_read;
+
+/* The hook of the disk. */
+static void
+note_read(void *context, struct disk_sim *sim, const struct disk_sim_call *call)
+{
+	(void)context;
+	(void)sim;
+	if (call->kind == SIM_READ && call->n > largest_read)
+		largest_read = call->n;
+}
+
+/* Where there is no record any more, what stands for its size may be anything. */
+START_TEST(test_a_wrong_place_is_not_read_to_the_end_of_the_file)
+{
+	const size_t wrong = SEGMENT_HEADER_SIZE + BATCH_SIZE + 512; // in the first body of a file
+	struct store_deadline deadline = {0};
+	char path[PATH_MAX_SIZE];
+	uint8_t *content;
+	size_t size;
+
+	fill();
+	while ((uint64_t)deadline.place.offset * RECORD_ALIGNMENT <= wrong)
+		if (store_take_deadlines(f.store, END_OF_TIME, &deadline, 1) == 0) {
+			ck_assert(store_fixture_help(&f));
+			store_receive(f.store);
+		}
+	segment_path(path, segment_of(f.store, deadline.place.lsn)->id);
+	content = disk_sim_content(f.sim, path, &size);
+	ck_assert_uint_gt(size, wrong + 2 * 4096);
+	le32_store(content + wrong + RECORD_AT_SIZE, INT32_MAX);
+	f.sim->hook = note_read;
+	pick_one(&deadline, wrong / RECORD_ALIGNMENT);
+	f.sim->hook = NULL;
+	ck_assert_uint_eq(f.picked, 1);
+	ck_assert_uint_lt(largest_read, 4096);
+}
+END_TEST
+
 START_TEST(test_a_purge_makes_an_end_of_it)
 {
 	uint32_t queue = fill_everywhere();
@@ -526,4 +565,5 @@ TESTS_WITH("store_timed", set_up_timed, tear_down, test_damaged_piece_is_built_a
 	   test_settled_out_of_order_is_not_handed_out, test_the_last_one_ends_a_read,
 	   test_single_messages_are_read_wherever_they_are, test_large_messages_are_read_in_turns,
 	   test_damaged_single_message_is_left_out,
-	   test_single_messages_are_read_where_their_deadlines_say, test_a_purge_makes_an_end_of_it)
+	   test_single_messages_are_read_where_their_deadlines_say,
+	   test_a_wrong_place_is_not_read_to_the_end_of_the_file, test_a_purge_makes_an_end_of_it)
