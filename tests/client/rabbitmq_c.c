@@ -306,6 +306,15 @@ ask_text(struct table *table, const char *name, const char *value)
 }
 
 void
+ask_true(struct table *table, const char *name)
+{
+	ck_assert_int_lt(table->n, TABLE_MAX);
+	table->entries[table->n++] = (amqp_table_entry_t){
+		.key = amqp_cstring_bytes(name),
+		.value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1}};
+}
+
+void
 declare_exclusive(amqp_connection_state_t conn, const char *name, struct table *table)
 {
 	amqp_queue_declare(conn, 1, amqp_cstring_bytes(name), 0, 0, 1, 0,

@@ -148,6 +148,7 @@ struct table {
 
 void ask_number(struct table *table, const char *name, int32_t value);
 void ask_text(struct table *table, const char *name, const char *value);
+void ask_true(struct table *table, const char *name);
 
 /* Declares an exclusive queue of that name. */
 void declare_exclusive(amqp_connection_state_t conn, const char *name, struct table *table);

@@ -209,9 +209,7 @@ START_TEST(test_what_was_sent_before_is_dropped)
 	amqp_connection_state_t conn = connect_usual();
 	struct table asked = {0}, first = {0}, other = {0};
 
-	asked.entries[asked.n++] = (amqp_table_entry_t){
-		.key = amqp_cstring_bytes("x-message-deduplication"),
-		.value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1}};
+	ask_true(&asked, "x-message-deduplication");
 	ask_text(&first, "x-deduplication-header", "a");
 	ask_text(&other, "x-deduplication-header", "b");
 	declare_exclusive(conn, "rabbitmq-c.known", &asked);
@@ -267,9 +265,7 @@ START_TEST(test_one_consumer_at_a_time)
 	struct table asked = {0};
 	amqp_envelope_t envelope;
 
-	asked.entries[asked.n++] = (amqp_table_entry_t){
-		.key = amqp_cstring_bytes("x-single-active-consumer"),
-		.value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1}};
+	ask_true(&asked, "x-single-active-consumer");
 	declare_exclusive(conn, "rabbitmq-c.single", &asked);
 	consume(conn, 1, "rabbitmq-c.single", "one", true);
 	consume(conn, 1, "rabbitmq-c.single", "two", true);
