@@ -269,6 +269,8 @@ struct store_pick {
 	struct stored_place place;
 };
 
+/* Puts them in the order of their numbers. */
+void store_sort_picks(struct store_pick *picks, uint32_t count);
 /* Reads these messages of the cold part, in order of their numbers, beside what store_read() asks for: ops.read_this,
  * ops.read_these_end. The last one must have ended (log->picking). store_purge_cold() and store_queue_drop() make an
  * end of it without a word. */

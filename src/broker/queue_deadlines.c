@@ -96,13 +96,6 @@ queue_let_die(struct queue *q, uint64_t qseq, const struct stored_place *place)
 	arm(q->vhost->broker);
 }
 
-static int
-by_number(const void *left, const void *right)
-{
-	return compare_u64(&((const struct store_pick *)left)->qseq,
-			   &((const struct store_pick *)right)->qseq);
-}
-
 /* Takes the first ones off. */
 static void
 list_shift(struct broker *broker, struct dying_list *list, uint32_t n)
@@ -122,7 +115,7 @@ read_some(struct broker *broker, struct dying_list *list)
 	uint64_t octets = 0;
 	uint32_t n = 0;
 
-	qsort(list->items, list->count, sizeof(*list->items), by_number);
+	store_sort_picks(list->items, list->count);
 	for (; list->asked < list->count && n < READ_COUNT; list->asked++) {
 		const struct store_pick *item = &list->items[list->asked];
 

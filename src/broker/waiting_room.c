@@ -21,8 +21,6 @@
  */
 #include "waiting.h"
 
-#include <stdlib.h>
-
 #include "broker/exchange.h"
 #include "broker/message.h"
 
@@ -334,13 +332,6 @@ waiting_give_back(struct waiting_room *room, struct waiting *w)
 		message_unref(message);
 }
 
-static int
-by_number(const void *left, const void *right)
-{
-	return compare_u64(&((const struct store_pick *)left)->qseq,
-			   &((const struct store_pick *)right)->qseq);
-}
-
 void
 waiting_room_ask(struct waiting_room *room)
 {
@@ -362,7 +353,7 @@ waiting_room_ask(struct waiting_room *room)
 	}
 	if (n == 0)
 		return;
-	qsort(picks, n, sizeof(*picks), by_number);
+	store_sort_picks(picks, n);
 	store_read_these(broker_of(room)->store, log, picks, n);
 }
 

@@ -7,6 +7,7 @@
 #include "cold.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "tail.h"
 
@@ -233,6 +234,20 @@ read_next(struct store *store, struct picking *picking)
 	}
 	read_job_free(job);
 	list_append(&store->picking, &picking->waiting);
+}
+
+static int
+by_number(const void *left, const void *right)
+{
+	return compare_u64(&((const struct store_pick *)left)->qseq,
+			   &((const struct store_pick *)right)->qseq);
+}
+
+void
+store_sort_picks(struct store_pick *picks, uint32_t count)
+{
+	if (count > 1)
+		qsort(picks, count, sizeof(*picks), by_number);
 }
 
 void

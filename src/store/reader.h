@@ -82,7 +82,8 @@ struct read_job {
 };
 
 void run_read(struct mail *mail);
-/* Reads job->picks of job->segments[0]; of a tail the items are there. With cut those from number next on were
+/* Reads job->picks of job->segments[0], where their places say, or all through the footer when one does not hold; of a
+ * tail the items are there. With cut those from number next on were
  * left; with -ENOENT, for the file is not there, all. */
 void run_pick(struct mail *mail);
 
